@@ -158,11 +158,11 @@ def _attached(
     attached = attachments(source.data, links, calling=calling, models=models)
     elsewhere = {word for rule in rules for word in rule.elsewhere} if links.trainers else set()
     run = {"forward"} if links.run else set()
-    others = {*attached.words, *elsewhere, *run}
-    rules = allowed(rules, found.seeing(attached.words | run))
+    others, unsure = {*attached.words, *elsewhere, *run}, selection.sieve.unsure
+    rules = allowed(rules, found.seeing(attached.words | run), preview=unsure)
     if rules:
         words, done = others | found.words, others | found.done
-        rules = wanted(rules, words, done, preview=selection.preview)
+        rules = wanted(rules, words, done, preview=unsure)
     return rules, attached
 
 

@@ -48,6 +48,8 @@ class Rule:
     """Parts of identifiers; the file itself, whatever it imports, has one of every set."""
     pattern: ClassVar[Look | None] = None
     """What the file has besides, or one that it imports from."""
+    pattern_unless_preview: ClassVar[Look | None] = None
+    """What one of them has besides, where findings of preview alone are not asked for."""
     elsewhere: ClassVar[frozenset[str]] = frozenset()
     """Identifiers of `requires` that a file which trains this one may have in its stead.
 
@@ -95,9 +97,18 @@ class Rule:
         """The sets of identifiers of which a file has one each, in preview or without."""
         return self.requires if preview else (*self.requires, *self.requires_unless_preview)
 
+    def looks(self, *, preview: bool) -> tuple[Look, ...]:
+        """What a file or those that it imports have, in preview or without."""
+        found = (self.pattern, None if preview else self.pattern_unless_preview)
+        return tuple(look for look in found if look is not None)
+
     def may(self, facts: Facts) -> bool:
         """Whether there may be a finding in a file; what is certain only."""
         return True
+
+    def may_unless_preview(self, facts: Facts) -> bool:
+        """Whether there may be one that is reported without preview, too."""
+        return self.may(facts)
 
     def visit_call(self, call: cst.Call, name: str, model: Model) -> Iterable[Diagnostic]:
         """Report on one call of ``name``, one of `calls`."""

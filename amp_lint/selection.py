@@ -36,7 +36,8 @@ class Selection:
 
     def __post_init__(self) -> None:
         static = tuple(rule for rule in self.rules if rule.is_static)
-        object.__setattr__(self, "sieve", Sieve(static, preview=self.preview))
+        judged = bool(self.about_comments)  # what they silence may be reported in preview alone
+        object.__setattr__(self, "sieve", Sieve(static, preview=self.preview, unsure=judged))
 
     @property
     def about_comments(self) -> tuple[Rule, ...]:

@@ -25,14 +25,21 @@ from amp_lint.vocabulary.written import Look
 class Sieve:
     """The sieves for one selection of rules."""
 
-    def __init__(self, rules: Sequence[Rule], *, preview: bool = False) -> None:
-        """Prepare; what depends on who trains elsewhere is found in ``preview`` alone."""
+    def __init__(
+        self, rules: Sequence[Rule], *, preview: bool = False, unsure: bool = False
+    ) -> None:
+        """Prepare; what depends on who trains elsewhere is found in ``preview`` alone.
+
+        ``unsure`` says that what is reported in preview alone is asked for without it, too.
+        """
         self.rules = tuple(rules)
         self._preview = preview
-        needs = {rule: rule.needs(preview=preview) for rule in self.rules}
+        self.unsure = preview or unsure
+        needs = {rule: rule.needs(preview=self.unsure) for rule in self.rules}
         groups = dict.fromkeys(group for each in needs.values() for group in each)
         bits = {group: 1 << number for number, group in enumerate(groups)}
         self._needs = {rule: _union(bits[group] for group in needs[rule]) for rule in self.rules}
+        self._looks = {rule: rule.looks(preview=self.unsure) for rule in self.rules}
         self._given = {
             rule: _union(bits[g] for g in rule.requires if not rule.elsewhere.isdisjoint(g))
             for rule in self.rules
@@ -92,17 +99,16 @@ class Sieve:
             TooDeepError: the file nests too deeply to be analysed.
         """
         found = facts(parse(data))
-        rules = allowed(rules, found)
+        rules = allowed(rules, found, preview=self.unsure)
         if not rules:
             return ()  # most end here
-        return wanted(rules, found.words, found.done, preview=self._preview)
+        return wanted(rules, found.words, found.done, preview=self.unsure)
 
     def _passing(self, rules: Sequence[Rule], texts: _Texts) -> tuple[Rule, ...]:
         """The rules among some of which all is there: what is cheap to ask is asked first."""
         found = [rule for rule in rules if not self._needs[rule] & ~texts.groups]
-        return tuple(
-            rule for rule in found if self._mentions(rule, texts) and texts.show(rule.pattern)
-        )
+        found = [rule for rule in found if self._mentions(rule, texts)]
+        return tuple(rule for rule in found if all(map(texts.shows, self._looks[rule])))
 
     def _mentions(self, rule: Rule, texts: _Texts) -> bool:
         """Whether the file itself has one of a rule's identifiers, and what anchors it."""
@@ -177,11 +183,9 @@ class _Texts:
         linked = map(self._words.groups_of_linked, self._linked)
         return self.own_groups | _union(linked)
 
-    def show(self, what: Look | None) -> bool:
-        """Whether something is found anywhere; nothing is."""
-        if what is None or what.found_in(self.own):
-            return True
-        return any(_found_in_linked(what, text) for text in self._linked)
+    def shows(self, what: Look) -> bool:
+        """Whether something is found anywhere."""
+        return what.found_in(self.own) or any(_found_in_linked(what, t) for t in self._linked)
 
 
 @functools.lru_cache(maxsize=1024)
@@ -211,6 +215,8 @@ def wanted(
     return tuple(rule for rule in rules if all(map(has, rule.needs(preview=preview))))
 
 
-def allowed(rules: Sequence[Rule], found: Facts) -> tuple[Rule, ...]:
+def allowed(rules: Sequence[Rule], found: Facts, *, preview: bool) -> tuple[Rule, ...]:
     """The rules that may have something to report, as far as one file says."""
-    return tuple(rule for rule in rules if rule.may(found))
+    return tuple(
+        rule for rule in rules if (rule.may if preview else rule.may_unless_preview)(found)
+    )

@@ -390,7 +390,7 @@ class _Search:
     def _of_call(self, call: ast.Call, stage: int) -> Iterator[_At]:
         name, end = self.facts.name(call), len(self._way)
         function = called(call)
-        made_here = self._made_here(function, name)
+        made_here = self._made_here(function, name) and not self._is_seen_through(name)
         if not name or self._is_unclear(function) or (made_here and self.mentions(name)):
             yield call, end
         if name in self._way[stage].names:
@@ -453,6 +453,12 @@ class _Search:
         if isinstance(function, ast.Attribute) and not _is_own(function):
             return False
         return spelled in self.facts.functions or spelled in self.facts.values
+
+    def _is_seen_through(self, name: str) -> bool:
+        """Whether what is called so is a function of this file, to whose values it leads."""
+        facts = self.facts
+        is_function = name in facts.functions and name not in facts.values
+        return self._entering and is_function and not facts.is_linked(name)
 
     def _is_unclear(self, function: ast.expr) -> bool:
         """Whether what is called may come from another file that is looked into."""

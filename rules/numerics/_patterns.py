@@ -8,7 +8,7 @@ import functools
 import math
 import operator
 import re
-from collections.abc import Callable, Iterable, Iterator, Set
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar
 
@@ -85,13 +85,21 @@ class PatternRule(Rule):
         groups = [cls._last, cls._first, *map(words, sorted(shared)), frozenset({"torch"})]
         cls.requires = tuple(dict.fromkeys(filter(None, groups)))
         if cls._last:
-            looks = (_of_tensors(word, _second(shapes, word)) for word in sorted(cls._last))
-            cls.pattern = functools.reduce(operator.or_, looks)
+            sure = [parsed(pair.before) for pair in cls.pairs if pair.sure]
+            cls.pattern = _calling(cls._last, shapes)
+            cls.pattern_unless_preview = _calling(cls._last, sure) if sure != shapes else None
 
     def may(self, facts: Facts) -> bool:
         """Whether something that may be the last operation is made of the first one."""
+        return self._may(facts, self.pairs)
+
+    def may_unless_preview(self, facts: Facts) -> bool:
+        """The same of the pairs that are not reported in preview alone."""
+        return self._may(facts, [pair for pair in self.pairs if pair.sure])
+
+    def _may(self, facts: Facts, pairs: Iterable[Pair]) -> bool:
         last = self._last or frozenset({"sum"})
-        ways = [way for pair in self.pairs for way in stages(pair, last)]
+        ways = [way for pair in pairs for way in stages(pair, last)]
         if self._last & {*CLASSES.values()}:  # a call of a call has no name
             ways = [way[1:] for way in ways]
         return any(
@@ -291,6 +299,12 @@ def _is_of_numbers(facts: Facts, function: ast.expr) -> bool:
 
 def _is_constant(line: ast.stmt) -> bool:
     return isinstance(line, ast.Expr) and isinstance(line.value, ast.Constant)
+
+
+def _calling(last: Set[str], shapes: Sequence[Apply]) -> Look:
+    """How some operations are written where they are the last ones of expressions."""
+    looks = (_of_tensors(word, _second(shapes, word)) for word in sorted(last))
+    return functools.reduce(operator.or_, looks)
 
 
 def _second(shapes: Iterable[Apply], word: str) -> Set[str]:

@@ -225,7 +225,7 @@ def test_how_a_small_number_is_written(text: str, eps: str, has: bool) -> None:
 def test_files_without_a_log_of_a_softmax_are_not_parsed() -> None:
     rule = find("AMP301")
     assert rule is not None
-    sieve = Sieve([rule])
+    sieve = Sieve([rule], preview=True)
     common = b"import torch\nlogger.info(1)\ny = x.softmax(-1)\n"
     for other in (b"", b"# log\n", b'"""A log."""\n', b"z = math.log(2)\n", b"loglog(2)\n",
                   b"f('a log mel')\n", b"f(log=1)\n", b"log.info(1)\n", b"log * 2\n",
@@ -236,6 +236,8 @@ def test_files_without_a_log_of_a_softmax_are_not_parsed() -> None:
                   b"f = torch.log\n-y\n", b"log = torch.log if a else b\n", b"log(-x or y)\n",
                   b"from torch import log as l\n", b"y.log()\n", b"(y / 2).log()\n"):  # fmt: skip
         assert sieve.by_bytes(common + other) == (rule,), other
+    for other, found in ((b"torch.log(y / x)\n", ()), (b"torch.log(y)\n", (rule,))):
+        assert Sieve([rule]).by_bytes(common + other) == found  # the former: in preview alone
     assert sieve.by_bytes(common + b"from math import log\nlog(2)\n") == (rule,)
     assert sieve.by_syntax(common + b"from math import log\nlog(2)\n", [rule]) == ()
     assert sieve.by_syntax(common + b"y.log()\n", [rule]) == (rule,)
@@ -244,7 +246,9 @@ def test_files_without_a_log_of_a_softmax_are_not_parsed() -> None:
 @pytest.mark.parametrize(
     ("helper", "called", "may"),
     [
-        ("def my_log(x):\n    'Of n.'\n    return torch.log(n)", "my_log", True),
+        ("def my_log(n):\n    'Of n.'\n    return torch.log(n)", "my_log", True),
+        ("def my_log(n):\n    return torch.log(1 + n)", "my_log", True),
+        ("def my_log(n):\n    return torch.log(x)", "my_log", False),
         ("def my_log(x):\n    y = torch.log(n)\n    return x + y", "my_log", False),
         ("def my_log(x):\n    return torch.log(n)", "self.my_log", False),
         ("my_log = torch.log", "my_log", True),
@@ -284,6 +288,17 @@ def test_what_is_told_in_preview_alone_is_looked_for_there_alone() -> None:
     for preview in (False, True):
         sieve = Sieve([rule], preview=preview)
         assert sieve.by_bytes(asked + clip) == sieve.by_syntax(asked + clip, [rule]) == (rule,)
+
+
+@pytest.mark.parametrize(("value", "sure"), [("p", True), ("p / 2", False), ("(p + 1) * 2", False)])
+def test_what_makes_a_pair_that_is_told_in_preview_alone(value: str, sure: bool) -> None:
+    rule = find("AMP301")
+    assert rule is not None
+    text = f"import torch\np = torch.softmax(x, 1)\nq = {value}\nprint(torch.log(q))\n"
+    assert rule.may(of(text)) and rule.may_unless_preview(of(text)) is sure
+    for sieve in (Sieve([rule], preview=True), Sieve([rule], unsure=True)):
+        assert sieve.by_syntax(text.encode(), [rule]) == (rule,)
+    assert Sieve([rule]).by_syntax(text.encode(), [rule]) == ((rule,) if sure else ())
 
 
 def test_gradients_are_read_where_something_goes_backward() -> None:
