@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from amp_lint.syntax.links import Attachments
     from amp_lint.syntax.project import Links
 
-    _Group = tuple[tuple[Rule, ...], Attachments | None]
+    Group = tuple[tuple[Rule, ...], Attachments | None]
+    """Rules that may find something, and what they see of other files."""
 
 _SYNTAX_HELP = (
     f"correct the file or exclude it; it is read as Python {sys.version_info[0]}."
@@ -43,27 +44,27 @@ def check(
     links: Links | None = None,
     model: Model | None = None,
     scope: Scope = Scope.PART,
+    groups: Sequence[Group] | None = None,
 ) -> list[Diagnostic]:
     """The findings in one file, in order of place, without those a ``noqa`` comment suppresses.
 
     A file that the sieves dismiss costs no parse; ``named`` says that the user asked for this
     very file, so that a syntax error in it is worth a report all the same. ``links`` is what it
     imports from other files of its project; ``model`` is that of the file alone, where it is known.
-    ``scope`` says how much of the project the run has, for rules about comments.
+    ``scope`` says how much of the project the run has, for rules about comments; ``groups`` are the
+    `survivors`, where they are known.
 
     Raises:
         AnalysisError: the file cannot be analysed.
     """
-    told = named or not links or bool(selection.sieve.by_bytes(source.data))
     try:
         with uncollected():
-            groups = survivors(source, selection, named, links)
-    except SyntaxError as error:
-        found = [_syntax_error(source, error)] if told else []
-        return _suppress(source, found, selection)
-    except TooDeepError as error:
-        if not told:
+            groups = survivors(source, selection, named, links) if groups is None else groups
+    except (SyntaxError, TooDeepError) as error:
+        if not (named or not links or selection.sieve.by_bytes(source.data)):
             return []
+        if isinstance(error, SyntaxError):
+            return _suppress(source, [_syntax_error(source, error)], selection)
         raise AnalysisError(str(error)) from error
     found = _found(source, selection, links, groups, model)
     kept = _suppress(source, _in_order(_shown(found, selection)), selection) if found else []
@@ -79,7 +80,7 @@ def _found(
     source: Source,
     selection: Selection,
     links: Links | None,
-    groups: Sequence[_Group],
+    groups: Sequence[Group],
     model: Model | None,
 ) -> list[Diagnostic]:
     """All findings, those in documentation after the others."""
@@ -112,7 +113,7 @@ def unread(source: Source, selection: Selection) -> list[Diagnostic]:
 
 def survivors(
     source: Source, selection: Selection, named: bool, links: Links | None
-) -> list[_Group]:
+) -> list[Group]:
     """The rules that may find something, and what to attach to the file for them."""
     sieve = selection.sieve
     if links is not None and (rules := sieve.by_own_bytes(source.data)):
@@ -145,7 +146,7 @@ def _attached(
     *,
     calling: bool = False,
     models: bool = False,
-) -> _Group:
+) -> Group:
     """Those of some rules that may find something, and what they see of other files.
 
     ``found`` is what the file itself says. Who calls it is seen by the rules that ask for it, and

@@ -7,7 +7,7 @@ import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from amp_lint import engine, fixing
 from amp_lint.engine import AnalysisError
@@ -15,9 +15,13 @@ from amp_lint.garbage import uncollected
 from amp_lint.run.overtime import OvertimeError, allowed, limited
 from amp_lint.selection import Scope, Selection
 from amp_lint.syntax.cells import opened
+from amp_lint.syntax.parse import TooDeepError
 from amp_lint.syntax.project import Links, Project
 from amp_lint.text.diagnostic import Diagnostic, applicable
 from amp_lint.text.source import Source, SourceError
+
+if TYPE_CHECKING:
+    from amp_lint.engine import Group
 
 
 class Action(enum.Enum):
@@ -47,6 +51,8 @@ class Job:
     """What it imports from the other files of the run."""
     scope: Scope = Scope.PART
     """How much of its project is in the run."""
+    groups: Sequence[Group] | None = None
+    """The rules that may find something, and what they see, where that is known."""
 
     @property
     def seconds(self) -> float:
@@ -106,7 +112,12 @@ def _lint(job: Job, found: Outcome, gate: Gate | None = None) -> Outcome:
     try:
         source = opened(job.data, job.name)
         diagnostics = engine.check(
-            source, job.selection, named=job.named, links=job.links, scope=job.scope
+            source,
+            job.selection,
+            named=job.named,
+            links=job.links,
+            scope=job.scope,
+            groups=job.groups,
         )
         unread = engine.unread(source, job.selection)
         found.findings = [replace(each, fix=None) for each in diagnostics] + unread
@@ -152,8 +163,31 @@ def passes(code: tuple[bytes, bytes], selection: Selection, links: Links | None)
     sieve = selection.sieve
     others = links.contents if links else ()
     found = sieve.by_bytes(code[0], *others) or sieve.by_bytes(code[1])
-    besides = selection.judges_comments, selection.reads_docstrings
-    return bool(found) or any(asks(code[0]) for asks in besides)
+    return bool(found) or _is_read_besides(code[0], selection)
+
+
+def _is_read_besides(code: bytes, selection: Selection) -> bool:
+    """Whether a file may have comments or documentation that rules are asked about."""
+    return selection.judges_comments(code) or selection.reads_docstrings(code)
+
+
+def looked_into(job: Job) -> Job | None:
+    """A job whose file sees others, with what it sees of them; None if no rule may find anything.
+
+    So they are parsed in one process, once for all that see them.
+    """
+    if job.links is None or not job.links.files:
+        return job
+    try:
+        source = opened(job.data, job.name)
+        with uncollected():
+            groups = limited(
+                job.seconds, engine.survivors, source, job.selection, job.named, job.links
+            )
+    except (SyntaxError, SourceError, TooDeepError, OvertimeError, MemoryError, RecursionError):
+        return job  # who lints it says so
+    others = job.named or source.unread_data or _is_read_besides(source.data, job.selection)
+    return replace(job, groups=groups) if groups or others else None
 
 
 def linked(project: Project, path: Path, data: bytes, selection: Selection) -> Links | None:

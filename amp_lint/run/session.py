@@ -18,7 +18,7 @@ from amp_lint.run import runner, streams
 from amp_lint.run.choice import resolve
 from amp_lint.run.config import Choice, ConfigError, Settings
 from amp_lint.run.discover import Discovery, Found, unreadable
-from amp_lint.run.job import Action, Job, Outcome, linked, passes
+from amp_lint.run.job import Action, Job, Outcome, linked, looked_into, passes
 from amp_lint.run.progress import Progress
 from amp_lint.selection import Scope
 from amp_lint.syntax.beside import Beside
@@ -339,7 +339,8 @@ class Session:
         sound = self._settings.governing(path).sound
         action = options.action if sound else Action.REPORT
         scope = self._scope(path, code[0], project)
-        return Job(name, data, found.named, selection, action, options.unsafe_fixes, links, scope)
+        job = Job(name, data, found.named, selection, action, options.unsafe_fixes, links, scope)
+        return looked_into(job)
 
     def _scope(self, path: Path, code: bytes, project: Project) -> Scope:
         """How much of the file's project is in the run, where comments are judged by that."""
