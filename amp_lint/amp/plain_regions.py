@@ -57,7 +57,7 @@ def _yields(holder: ast.With | ast.AsyncWith) -> bool:
 def are_given_what_fits(facts: Facts) -> bool:
     """Whether each region is entered, is of the newest class, and no argument can be misplaced."""
     others = facts.words & words(Role.SCALER)
-    if others or facts.linked or not facts.asked(are_entered):
+    if others or not facts.asked(are_entered):
         return False
     return all(_fits(facts, call) for word in _REGIONS for call in facts.calls.get(word, ()))
 
@@ -94,19 +94,30 @@ def _fits(facts: Facts, call: ast.Call) -> bool:
 
 
 def _is_unknown(facts: Facts, node: ast.expr) -> bool:
-    """Whether a value is a variable or an attribute that is no device and no dtype."""
+    """Whether a value is a variable or an attribute that is no device and no dtype.
+
+    Where other files are seen, it is not one that may be given a value there.
+    """
     match node:
         case ast.Name(id=name):
-            return name not in facts.imported
+            is_free = name not in facts.values or name in facts.asked(_parameters)
+            return name not in facts.imported and not (facts.linked and is_free)
         case ast.Attribute(attr=name):
-            return name not in _TELLING
+            return name not in _TELLING and not facts.is_linked(name)
     return False
+
+
+def _parameters(facts: Facts) -> frozenset[str]:
+    """The names of what functions are given."""
+    return frozenset(node.arg for node in facts.nodes if isinstance(node, ast.arg))
 
 
 def _is_right(part: Part, node: ast.expr) -> bool:
     match part, node:
         case Part.DEVICE, ast.Constant(value=value):
             return isinstance(value, str)
+        case Part.DEVICE, ast.Attribute(value=ast.Attribute(attr="device"), attr="type"):
+            return True
         case Part.DTYPE, ast.Attribute(attr=name):
             return name != "device"
         case Part.ENABLED, ast.Constant(value=value):

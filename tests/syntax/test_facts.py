@@ -210,6 +210,24 @@ def test_regions_that_are_plain(text: str, entered: bool, fits: bool) -> None:
     assert all(rule.may(of(text, linked={"autocast"})) for rule in judging)
 
 
+@pytest.mark.parametrize(
+    "text, fits",
+    [
+        ("with torch.autocast('cuda'): ...", True),
+        ("d = x.device.type\nwith torch.autocast(d, enabled=False): ...", True),
+        ("with torch.autocast(x.device.type): ...", True),
+        ("d = x.device.other\nwith torch.autocast(d): ...", False),
+        ("other = x.device.type\nwith torch.autocast(other): ...", True),
+        ("def f(d):\n    d = d or 'cuda'\n    with torch.autocast(d): ...", False),
+        ("def f(d):\n    with torch.autocast(d): ...", False),
+    ],
+)
+def test_regions_that_are_plain_whatever_other_files_say(text: str, fits: bool) -> None:
+    rule = find("AMP206")
+    assert rule is not None and not rule.may(of(text))
+    assert rule.may(of(text, linked={"other", "type"})) is not fits
+
+
 @pytest.mark.parametrize("text", ["", "x = 0\n"])
 @pytest.mark.parametrize(
     "eps, has",
