@@ -102,6 +102,13 @@ class Rule:
         found = (self.pattern, None if preview else self.pattern_unless_preview)
         return tuple(look for look in found if look is not None)
 
+    def may_in(self, code: bytes, *, preview: bool) -> bool:
+        """Whether there may be a finding in a program, before it is parsed; what is certain only.
+
+        It sees no others, nor is it seen by them.
+        """
+        return True
+
     def may(self, facts: Facts) -> bool:
         """Whether there may be a finding in a file; what is certain only."""
         return True

@@ -98,6 +98,10 @@ class Sieve:
             SyntaxError: the file is not Python.
             TooDeepError: the file nests too deeply to be analysed.
         """
+        code = without_prose(data)
+        rules = tuple(rule for rule in rules if rule.may_in(code, preview=self.unsure))
+        if not rules:
+            return ()
         found = facts(parse(data))
         rules = allowed(rules, found, preview=self.unsure)
         if not rules:

@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from amp_lint.syntax.facts import parameters
 from amp_lint.syntax.parse import own_identifiers
 from amp_lint.vocabulary.amp import AUTOCAST
 from amp_lint.vocabulary.meaning import Part, Role
@@ -100,16 +101,11 @@ def _is_unknown(facts: Facts, node: ast.expr) -> bool:
     """
     match node:
         case ast.Name(id=name):
-            is_free = name not in facts.values or name in facts.asked(_parameters)
+            is_free = name not in facts.values or name in facts.asked(parameters)
             return name not in facts.imported and not (facts.linked and is_free)
         case ast.Attribute(attr=name):
             return name not in _TELLING and not facts.is_linked(name)
     return False
-
-
-def _parameters(facts: Facts) -> frozenset[str]:
-    """The names of what functions are given."""
-    return frozenset(node.arg for node in facts.nodes if isinstance(node, ast.arg))
 
 
 def _is_right(part: Part, node: ast.expr) -> bool:

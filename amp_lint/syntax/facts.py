@@ -12,17 +12,22 @@ import copy
 import functools
 import itertools
 import math
+import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Set
 from dataclasses import dataclass, field
 from typing import Any, TypeVar, cast
 
-from amp_lint.syntax.parse import levels, own_identifiers
+from amp_lint.syntax.parse import levels, nodes, own_identifiers
 from amp_lint.syntax.project import OUTSIDE
 from amp_lint.vocabulary.expressions import SIGNS, Stage
 from amp_lint.vocabulary.table import FUNCTIONS, METHODS
+from amp_lint.vocabulary.written import lines
 
 _SELF = frozenset({"self", "cls"})
+_DEFINED = rb"\bdef[ \t]+%b\b|(?<!:)(?<![:|][ \t])(?<!\[)\b%b\b[^(=\n]*=(?!=)"
+"""Where a name is that of a function, or of something that is assigned; not an annotation."""
+_IMPORT = re.compile(rb"[ \t]*(?:from[ \t]+[\w.]+[ \t]+)?import[ \t]+(.+)")
 Definition = ast.FunctionDef | ast.AsyncFunctionDef
 Answer = TypeVar("Answer")
 _At = tuple[ast.expr, int]
@@ -51,6 +56,9 @@ class Facts:
     """The smallest positive float that is written; 0 where a power may be smaller."""
     linked: Set[str] = frozenset()
     """The identifiers of what is looked into of other files."""
+    whole: bytes | None = None
+    """The text of the file, where the facts are about one function: what is from outside of it is
+    unknown."""
     _answers: dict[object, object] = field(default_factory=dict, init=False, repr=False)
     _words: dict[str, frozenset[str]] = field(default_factory=dict, init=False, repr=False)
 
@@ -144,6 +152,29 @@ class Facts:
         """Whether a name may be that of something in another file that is looked into."""
         return name in self.linked
 
+    def is_foreign(self, name: str) -> bool:
+        """Whether a variable may have a value that is not seen, where one function is."""
+        if self.whole is None:
+            return False
+        is_given = name in self.values or name in self.shares or name in _imported(self.whole)
+        return not is_given or name in self.asked(parameters)
+
+    def is_defined_outside(self, function: ast.expr) -> bool:
+        """Whether what is called may be of this file, and is not seen, where one function is.
+
+        Not what torch has, nor a method of a name that is given to nothing in the file.
+        """
+        if self.whole is None:
+            return False
+        if not isinstance(function, ast.Attribute) or _is_own(function):
+            return True
+        owner: ast.expr = function
+        while isinstance(owner, ast.Attribute):
+            owner = owner.value
+        if isinstance(owner, ast.Name) and owner.id == "torch":
+            return False
+        return _is_defined(function.attr.encode(), self.whole)
+
     def ends(self, node: ast.expr) -> Iterator[ast.expr]:
         """What a value may be, followed through variables, attributes and choices."""
         seen: set[int] = set()
@@ -179,6 +210,26 @@ class Facts:
         return ""
 
 
+@functools.lru_cache(maxsize=2)
+def _imported(text: bytes) -> frozenset[str]:
+    """What is imported on single lines of a program, as it is called there."""
+    found = (_IMPORT.match(text, *line) for line in lines(text, b"import"))
+    items = (item for line in found if line for item in line[1].split(b","))
+    return frozenset(item.split()[-1].partition(b".")[0].decode() for item in items if item.split())
+
+
+@functools.lru_cache(maxsize=256)
+def _is_defined(name: bytes, text: bytes) -> bool:
+    """Whether a function of a program has a name, or something that is assigned."""
+    defined = re.compile(_DEFINED % (name, name))
+    return any(defined.search(text, *line) for line in lines(text, name))
+
+
+def parameters(found: Facts) -> Set[str]:
+    """The names of what functions are given."""
+    return {node.arg for node in found.nodes if isinstance(node, ast.arg)}
+
+
 def called(call: ast.Call) -> ast.expr:
     """What is called, or the list of which it is an item."""
     function = call.func
@@ -187,13 +238,17 @@ def called(call: ast.Call) -> ast.expr:
     return function
 
 
-def facts(module: ast.Module, *, linked: Set[str] = frozenset()) -> Facts:
+def facts(
+    module: ast.Module, *, linked: Set[str] = frozenset(), whole: bytes | None = None
+) -> Facts:
     """The facts about a file that sees, of others, what has the words ``linked``.
+
+    Or about a function of a file with the text ``whole``.
 
     Raises:
         TooDeepError: the tree is too deep to be analysed.
     """
-    found = Facts(linked=linked)
+    found = Facts(linked=linked, whole=whole)
     for level in levels(module):
         found.nodes += level
     for node in found.nodes:
@@ -359,8 +414,12 @@ class _Search:
         """What a value is made from, and how much of the way that is."""
         match node:
             case ast.Name(id=name):
+                if self.facts.is_foreign(name):
+                    yield node, len(self._way)
                 yield from ((each, stage) for each in self._given(node))
                 for call, at in self.facts.shares.get(name, ()):
+                    if self.facts.is_defined_outside(called(call)):
+                        yield call, len(self._way)
                     if self.facts.is_seen(call, node):
                         yield from self._gives(call, stage, at)
             case ast.Attribute(attr=name) if self._entering and _is_own(node):
@@ -463,6 +522,8 @@ class _Search:
     def _is_unclear(self, function: ast.expr) -> bool:
         """Whether what is called may come from another file that is looked into."""
         facts = self.facts
+        if facts.is_defined_outside(function):
+            return True
         match function:
             case ast.Name(id=name):
                 foreign = name in facts.imported and name not in facts.known
@@ -491,7 +552,7 @@ class _Search:
 
 
 def _words(node: ast.AST) -> Iterator[str]:
-    return (word for each in ast.walk(node) for word in own_identifiers(each))
+    return (word for each in nodes(node) for word in own_identifiers(each))
 
 
 def _position(function: Definition, name: str) -> int | None:
@@ -505,7 +566,7 @@ def _position(function: Definition, name: str) -> int | None:
 
 
 def _returns(function: Definition) -> Iterator[ast.Return]:
-    return (node for node in ast.walk(function) if isinstance(node, ast.Return))
+    return (node for node in nodes(function) if isinstance(node, ast.Return))
 
 
 def argument(call: ast.Call, position: int | None, keyword: str) -> ast.expr | None:

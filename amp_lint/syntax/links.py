@@ -18,7 +18,7 @@ from enum import Enum, auto
 from typing import Any
 
 from amp_lint.syntax.callees import spelled
-from amp_lint.syntax.parse import FIELDS, TooDeepError, identifiers, parse
+from amp_lint.syntax.parse import FIELDS, TooDeepError, identifiers, nodes, parse
 from amp_lint.syntax.project import Links, imports, own_methods
 from amp_lint.text.source import Source, SourceError
 from amp_lint.vocabulary import written
@@ -692,13 +692,17 @@ def _telling(owner: ast.ClassDef, lines: Sequence[str]) -> Iterator[int]:
     methods = [each for each in owner.body if isinstance(each, _FUNCTIONS)]
     sizes = {each: sum(len(lines[row]) for row in _rows(each)) for each in methods}
     kept = {each.name for each in methods if _matters(each, _parts(each))}
-    calls = {each: {*_called_of_itself(each)} for each in methods}
+    parts = {each: nodes(each) for each in methods}
+    calls = {each: {*_called_of_itself(parts[each])} for each in methods}
     while fresh := {each.name for each in methods if not calls[each].isdisjoint(kept)} - kept:
         kept |= fresh
     kept |= {
         each.name
         for each in methods
-        if sizes[each] < _SMALL or each.name == "__init__" or _sets_up(each) or _hands_on(each)
+        if sizes[each] < _SMALL
+        or each.name == "__init__"
+        or _sets_up(parts[each])
+        or _hands_on(parts[each])
     }
     left_out = {row for each in methods if each.name not in kept for row in _rows(each)}
     left_out |= {row for each in (owner, *methods) for row in _documentation(each)}
@@ -717,31 +721,26 @@ def _documentation(owner: ast.AST) -> Sequence[int]:
     return range(first.lineno - 1, end) if is_text and below else ()
 
 
-def _sets_up(method: ast.AST) -> bool:
-    """Whether a method gives its object an optimizer or a scaler."""
-    targets = (
-        target
-        for part in ast.walk(method)
-        if isinstance(part, ast.Assign)
-        for target in part.targets
-    )
+def _sets_up(method: Iterable[ast.AST]) -> bool:
+    """Whether a method, by its nodes, gives its object an optimizer or a scaler."""
+    targets = (target for part in method if isinstance(part, ast.Assign) for target in part.targets)
     return any(
         isinstance(target, ast.Attribute) and written.is_stepped(target.attr) for target in targets
     )
 
 
-def _hands_on(method: ast.AST) -> bool:
+def _hands_on(method: Iterable[ast.AST]) -> bool:
     """Whether a method makes something of its object's optimizer or scaler, or gives it away."""
-    calls = (part for part in ast.walk(method) if isinstance(part, ast.Call))
+    calls = (part for part in method if isinstance(part, ast.Call))
     given = (value for call in calls for value in (*call.args, *(k.value for k in call.keywords)))
     return any(
         isinstance(value, ast.Attribute) and written.is_stepped(value.attr) for value in given
     )
 
 
-def _called_of_itself(method: ast.AST) -> Iterator[str]:
+def _called_of_itself(method: Iterable[ast.AST]) -> Iterator[str]:
     """The names of the attributes of ``self`` that a method reads."""
-    for part in ast.walk(method):
+    for part in method:
         match part:
             case ast.Attribute(value=ast.Name(id="self"), attr=name):
                 yield name
@@ -844,9 +843,9 @@ def _matters(node: ast.AST, parts: Iterable[ast.AST]) -> bool:
 
 def _given(node: ast.ClassDef) -> Iterator[ast.AST]:
     """What a class gives to names, of its fields or in its methods, and what that is made of."""
-    for each in ast.walk(node):
+    for each in nodes(node):
         if isinstance(each, (ast.Assign, ast.AnnAssign)) and each.value is not None:
-            yield from ast.walk(each.value)
+            yield from nodes(each.value)
 
 
 def _keeps_registry(parts: Iterable[ast.AST], reading: AbstractSet[str]) -> bool:
@@ -888,7 +887,7 @@ def _gives_device(parts: Iterable[ast.AST]) -> bool:
         match part:
             case ast.Return(value=ast.Name(name)):
                 given.add(name)
-            case ast.Return(value=ast.expr() as value) if any(map(_is_device, ast.walk(value))):
+            case ast.Return(value=ast.expr() as value) if any(map(_is_device, nodes(value))):
                 return True
             case ast.Assign([ast.Name(name)], value) if _is_device(value):
                 made.add(name)

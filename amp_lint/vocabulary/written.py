@@ -43,9 +43,14 @@ class Look:
         names = identifiers(data)
         return any(each.matches(data, names) for each in self._compiled)
 
+    def places(self, data: bytes) -> Iterator[tuple[int, int]]:
+        """Where a pattern matches in a text, and where that ends, in order."""
+        pattern = re.compile(self.pattern.encode())
+        return (match.span() for match in pattern.finditer(data))
+
     @functools.cached_property
     def _compiled(self) -> list[_Alternative]:
-        return [_Alternative(*each) for each in self.alternatives]
+        return [_alternative(*each) for each in self.alternatives]
 
     def __or__(self, other: Look) -> Look:
         """A match of either."""
@@ -58,23 +63,34 @@ class _Alternative:
     def __init__(self, pattern: str, parts: frozenset[str]) -> None:
         self._pattern = re.compile(pattern.encode())
         self._parts = [(core(part), part.encode()) for part in _shortest(parts)]
+        self._last: tuple[bytes, bool] | None = None
+        """The text that was looked at last, as several looks have the same pattern."""
         self._is_of_lines = parts != {""} and not _CROSSES_LINES.search(pattern)
 
     def matches(self, data: bytes, names: bytes) -> bool:
         """Whether the pattern matches somewhere in a text; ``names`` are its identifiers."""
+        last = self._last
+        if last is None or last[0] is not data:
+            last = self._last = data, self._find(data, names)
+        return last[1]
+
+    def _find(self, data: bytes, names: bytes) -> bool:
         there = [part for core, part in self._parts if core in names and part in data]
         if not self._is_of_lines:
             return bool(there) and self._pattern.search(data) is not None
         return any(
-            self._pattern.search(data, *line) for part in there for line in _lines(data, part)
+            self._pattern.search(data, *line) for part in there for line in lines(data, part)
         )
+
+
+_alternative = functools.cache(_Alternative)
 
 
 _CROSSES_LINES = re.compile(r"\\[ASWDn]|\\s|\[\^(?![^\]]*\\n)")
 """In a pattern that may match over the end of a line, or looks at more than one."""
 
 
-def _lines(data: bytes, part: bytes) -> Iterator[tuple[int, int]]:
+def lines(data: bytes, part: bytes) -> Iterator[tuple[int, int]]:
     """Where the lines begin and end that have some part."""
     found = data.find(part)
     while found >= 0:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from amp_lint._lazy import cst
 from amp_lint.rule import Rule
+from amp_lint.syntax.excerpts import excerpts
 from amp_lint.text.diagnostic import Applicability, Diagnostic, Fix, Severity
 from amp_lint.vocabulary.expressions import BETWEEN, CLASSES, Apply, Pair, parsed, stages, words
 from amp_lint.vocabulary.operations import HOLDERS
@@ -89,6 +90,13 @@ class PatternRule(Rule):
             cls.pattern = _calling(cls._last, shapes)
             cls.pattern_unless_preview = _calling(cls._last, sure) if sure != shapes else None
 
+    def may_in(self, code: bytes, *, preview: bool) -> bool:
+        """As far as the functions say in which the last operation is called."""
+        looks = self.looks(preview=preview)
+        functions = excerpts(code, looks[-1]) if looks and not self._is_of_modules else None
+        may = self.may if preview else self.may_unless_preview
+        return functions is None or any(map(may, functions))
+
     def may(self, facts: Facts) -> bool:
         """Whether something that may be the last operation is made of the first one."""
         return self._may(facts, self.pairs)
@@ -100,7 +108,7 @@ class PatternRule(Rule):
     def _may(self, facts: Facts, pairs: Iterable[Pair]) -> bool:
         last = self._last or frozenset({"sum"})
         ways = [way for pair in pairs for way in stages(pair, last)]
-        if self._last & {*CLASSES.values()}:  # a call of a call has no name
+        if self._is_of_modules:  # a call of a call has no name
             ways = [way[1:] for way in ways]
         return any(
             facts.leads(call, way, BETWEEN, entering=self.enters)
@@ -109,9 +117,14 @@ class PatternRule(Rule):
             for way in ways
         )
 
+    @property
+    def _is_of_modules(self) -> bool:
+        """Whether modules do what the last operation does."""
+        return not self._last.isdisjoint(CLASSES.values())
+
     def _candidates(self, facts: Facts, name: str, calls: list[ast.Call]) -> Iterable[ast.Call]:
         """Those of the calls of one name that may be the last operation."""
-        if self._last & {*CLASSES.values()}:  # modules do the same
+        if self._is_of_modules:
             return calls
         last = self._last or {"sum"}
         if not any(word in name.lower() for word in last) or not facts.may_be(name, last):
