@@ -58,7 +58,10 @@ def absolute(path: Path) -> Path:
 
 def from_here(path: Path) -> Path:
     """``path`` from the current directory, where it lies below it."""
-    return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
+    if path.is_absolute():
+        with contextlib.suppress(ValueError):
+            return path.relative_to(Path.cwd())
+    return path
 
 
 def is_checkout(folder: Path) -> bool:
