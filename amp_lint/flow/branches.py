@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import libcst as cst
 
-from amp_lint.flow.conditions import Facts, both, formula, opposite
+from amp_lint.flow.conditions import Facts, formula, opposite
 from amp_lint.syntax.tree import Tree, last_statement
 
 
@@ -59,7 +59,7 @@ def joined(test: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
 def _is_never(tests: Iterable[tuple[cst.BaseExpression, bool]]) -> bool:
     """Whether some tests cannot all turn out so."""
     plain = ((formula(test, lambda _: None), holds) for test, holds in tests)
-    return not Facts().assume(both(*(part if holds else opposite(part) for part, holds in plain)))
+    return not Facts().allows(*(part if holds else opposite(part) for part, holds in plain))
 
 
 def arms(tree: Tree, node: cst.CSTNode) -> Iterator[tuple[cst.BaseExpression, bool]]:

@@ -494,6 +494,43 @@ class Facts:
         ways = [way for way in ways if way is self or not self._is_odd(way)]
         return [way for way in ways if not self._adds_oddness(way)] or ways
 
+    def allows(self, *conditions: Formula) -> bool:
+        """Whether some conditions can all hold here.
+
+        As `assume` of them all, which works out each way: this stops at the first, and leaves
+        out of the conditions what the tests that it has gone through say.
+        """
+        plain = [
+            p for each in conditions for p in (each.parts if isinstance(each, All) else (each,))
+        ]
+        left = [each for part in plain if (each := self._left(part)) is not True]
+        if False in left or not left:
+            return not left
+        atom = _an_atom(min(left, key=size))
+        ways = (way for truth in (True, False) for way in self._ways(atom, truth))
+        return any(way.allows(*left) for way in ways)
+
+    def _left(self, condition: Formula) -> Formula:
+        """What is open of a condition."""
+        match condition:
+            case bool():
+                return condition
+            case Not(part):
+                return opposite(self._left(part))
+            case All(parts) | Any_(parts):
+                decides = isinstance(condition, Any_)
+                kept: list[Formula] = []
+                for part in parts:
+                    left = self._left(part)
+                    if left is decides:
+                        return decides
+                    kept += [] if isinstance(left, bool) else [left]
+                return type(condition)(tuple(kept)) if kept else not decides
+        if condition.key not in self.by_key and not isinstance(condition, Ordered):
+            return condition
+        may = [truth for truth in (True, False) if self._ways(condition, truth)]
+        return condition if len(may) > 1 else may[0]
+
     def _is_odd(self, way: Facts) -> bool:
         """Whether a value turns out odd that was tested before."""
         both = zip(self.by_key.values(), way.by_key.values(), strict=False)  # what is new is last
@@ -571,6 +608,13 @@ class Facts:
             object.__setattr__(self, "_signature", frozenset(self.by_key.items()))
         assert self._signature is not None
         return self._signature
+
+
+def _an_atom(condition: Formula) -> Formula:
+    """The first test in a formula that is none of others."""
+    while isinstance(condition, (Not, All, Any_)):
+        condition = condition.part if isinstance(condition, Not) else condition.parts[0]
+    return condition
 
 
 def mentions(key: str, name: str) -> bool:

@@ -16,7 +16,6 @@ from amp_lint.flow.conditions import (
     Facts,
     Formula,
     atoms,
-    both,
     either,
     formula,
     opposite,
@@ -57,7 +56,7 @@ class Options:
         for key in sorted(keys & compared.keys()):
             words = self._of(compared[key], key)
             known = either(*(Equals(key, word) for word in sorted(words)))
-            if words and not Facts().assume(both(asked, known)):
+            if words and not Facts().allows(asked, known):
                 yield compared[key], words
 
     def never(self, test: cst.BaseExpression, *, holds: bool = True) -> bool:
@@ -78,7 +77,7 @@ class Options:
                 known.append(either(*(Equals(text(side), each) for each in meant)))
         if not known or len(sorts - {None}) != 1 or "" in sorts:
             return False
-        return not Facts().assume(both(asked if holds else opposite(asked), *known))
+        return not Facts().allows(asked if holds else opposite(asked), *known)
 
     def _given(self, node: cst.BaseExpression) -> list[cst.BaseExpression]:
         """What a variable of a function is assigned, in that function alone; [] of others."""

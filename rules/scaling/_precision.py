@@ -122,7 +122,7 @@ class Precision:
             for node, words in options
             for key in {text(node), self._key(node) or text(node)}
         ]
-        return bool(Facts().assume(both(half, on, self.guard(region.node), *known)))
+        return Facts().allows(half, on, self.guard(region.node), *known)
 
     def _bf16_scaler(self, call: cst.Call) -> Bf16Scaler | None:
         made = self.roles.constructors(call)
@@ -146,7 +146,7 @@ class Precision:
             known = atoms(region_on) | atoms(bf16)
             if not telling(on) <= known:
                 continue
-            if Facts().assume(both(itself, plain, bf16, on, region_on, *_named_bf16(on))):
+            if Facts().allows(itself, plain, bf16, on, region_on, *_named_bf16(on)):
                 wanted = self._written(call, switch, self._unless_bf16(on, served))
                 always = wanted == "False" and all(self._is_always_bf16(e) for e, _ in served)
                 return Bf16Scaler(call, self._where_bf16(dtype), always, wanted)
@@ -158,14 +158,14 @@ class Precision:
         """The setting called after bf16 that turns a scaler on, where the file has no region."""
         for key in sorted(atoms(on)):
             called = key.rpartition(".")[2] in BFLOAT16_FLAGS
-            if called and Facts().assume(on) and not Facts().assume(both(on, Not(Truthy(key)))):
+            if called and Facts().allows(on) and not Facts().allows(on, Not(Truthy(key))):
                 tests = (test for test, _ in deciding(self.tree, call))
                 parts = (self._expression(key, each) for each in (switch, *tests) if each)
                 return next(filter(None, parts), None)
         return None
 
     def _is_always_bf16(self, dtype: cst.BaseExpression) -> bool:
-        return not Facts().assume(opposite(self._is_dtype(dtype, BFLOAT16, _MAX_STEPS)))
+        return not Facts().allows(opposite(self._is_dtype(dtype, BFLOAT16, _MAX_STEPS)))
 
     def _unless_bf16(
         self, on: Formula, served: list[tuple[cst.BaseExpression, Formula]]
@@ -179,10 +179,10 @@ class Precision:
             either(*(both(at, self._or_not(dtype, wanted)) for dtype, at in served))
             for wanted in (BFLOAT16, None, "torch.float16")
         )
-        if Facts().assume(both(on, bf16, other)):
+        if Facts().allows(on, bf16, other):
             return True
         open_ = _left_open(bf16, both(on, either(*(at for _, at in served))))
-        return True if open_ is True and Facts().assume(half) else opposite(open_)
+        return True if open_ is True and Facts().allows(half) else opposite(open_)
 
     def _or_not(self, dtype: cst.BaseExpression, wanted: str | None) -> Formula:
         """When a dtype is a certain one; when it is not bf16, for None."""
@@ -488,7 +488,7 @@ class Precision:
     ) -> Iterator[Case]:
         """A value is the one when its own tests hold and those of no later one do."""
         guards = [self.guard(place, steps - 1) for place, _ in values]
-        if guards and Facts().assume(both(*map(opposite, guards))):
+        if guards and Facts().allows(*map(opposite, guards)):
             yield True, None  # some path assigns nothing: the value may come from outside
         homes = [id(self.tree.ancestor(place, cst.FunctionDef)) for place, _ in values]
         for index, (_, value) in enumerate(values):
@@ -633,16 +633,16 @@ class Precision:
 
 def _left_open(condition: Formula, known: Formula) -> Formula:
     """A condition without what follows from something else that is known to hold."""
-    if not Facts().assume(both(known, condition)):
+    if not Facts().allows(known, condition):
         return False
-    if not Facts().assume(both(known, opposite(condition))):
+    if not Facts().allows(known, opposite(condition)):
         return True
     match condition:
         case All(parts):
             kept = list(parts)
             for part in sorted(parts, key=size, reverse=True):
                 others = [each for each in kept if each is not part]
-                if not Facts().assume(both(known, *others, opposite(part))):
+                if not Facts().allows(known, *others, opposite(part)):
                     kept = others
             return both(*kept)
         case Any_(parts):

@@ -209,6 +209,43 @@ def test_ways_exclude_each_other(test: str) -> None:
     assert not any(way.assume(condition, False) for way in ways)
 
 
+@pytest.mark.parametrize(
+    ("tests", "together"),
+    [
+        (["a", "not a"], False),
+        (["a or b", "not a", "not b"], False),
+        (["a or b", "not a"], True),
+        (["a == 'x' or a == 'y'", "a != 'x'", "a"], True),
+        (["a == 'x' or a == 'y'", "a not in ('x', 'y')"], False),
+        (["a is None or b", "a", "not b"], False),
+        (["(a and b) or (not a and not b)", "a", "b"], True),
+        (["a if b else c", "not a", "not c"], False),
+        ([], True),
+    ],
+)
+def test_what_can_be_at_once(tests: list[str], together: bool) -> None:
+    assert Facts().allows(*map(meaning, tests)) is together
+    assert bool(Facts().assume(both(*map(meaning, tests)))) is together
+
+
+def test_many_alternatives_are_not_gone_through_in_all_their_combinations(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Of 20 pairs, each of which asks for another setting, one contradicts what is known."""
+    pairs = [either(Truthy(f"a{n}"), Truthy(f"b{n}")) for n in range(20)]
+    asked = [opposite(either(Truthy("a19"), Truthy("b19"))), *pairs]
+    asks, original = [0], Facts.allows
+
+    def counting(facts: Facts, *conditions: Formula) -> bool:
+        asks[0] += 1
+        return original(facts, *conditions)
+
+    monkeypatch.setattr(Facts, "allows", counting)
+    assert Facts().allows(*pairs)
+    assert not Facts().allows(*asked)
+    assert asks[0] < 50
+
+
 def holds(condition: Formula, values: dict[str, bool]) -> bool:
     """The truth of a formula of booleans, by the book."""
     match condition:
