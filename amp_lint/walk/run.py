@@ -11,14 +11,13 @@ import libcst as cst
 from amp_lint.amp.events import Event, Kind, recorded
 from amp_lint.amp.gradient_values import is_gradient
 from amp_lint.flow.branches import leaves
-from amp_lint.flow.conditions import Facts, Formula, Truthy, atoms, both, captured, matches, text
+from amp_lint.flow.conditions import Facts, Formula, atoms, both, captured, matches, text, truthy
 from amp_lint.flow.values import literal
 from amp_lint.syntax.assignments import paired
 from amp_lint.syntax.tree import is_a
 from amp_lint.walk.evaluate import MAX_DEPTH, Evaluator, Parts
 from amp_lint.walk.paths import (
     Answer,
-    Environment,
     Exit,
     Frame,
     Path,
@@ -62,6 +61,7 @@ class Run(Evaluator):
         super().__init__(parts)
         self.truncated = False
         """Whether paths were dropped."""
+        self._asked: dict[tuple[int, int], tuple[Formula, Formula, bool]] = {}
         self._is_within = False
         """Whether a loop is run that runs twice."""
         self.given = self.budget = max(min(MAX_STATEMENTS, most), least)
@@ -294,7 +294,7 @@ class Run(Evaluator):
         if key is None:
             return path
         if value is not None and value != Ref(key):
-            path = path._replace(env=Environment({**path.env, key: value}))
+            path = path._replace(env=path.env.having((key, value)))
         return self.learn(key, node, path)
 
     def _augment(self, node: cst.AugAssign, path: Path, frame: Frame) -> list[Path]:
@@ -307,7 +307,7 @@ class Run(Evaluator):
             key = self.own_key(node.target, after, frame)
             after = self._forget(after, (node.target,), frame)
             if kept is not None and key is not None:
-                after = after._replace(env=Environment({**after.env, key: kept}))
+                after = after._replace(env=after.env.having((key, kept)))
             paths.append(after)
         return paths
 
@@ -325,7 +325,7 @@ class Run(Evaluator):
         keys |= {key for key, _ in answers}
         if facts is path.facts and keys.isdisjoint(path.env):
             return path
-        env = Environment(item for item in path.env.items() if item[0] not in keys)
+        env = path.env.without(frozenset(keys & path.env.keys()))
         return path._replace(env=env, facts=facts)
 
     def _kept(self, answers: Iterable[tuple[str, Answer]], facts: Facts) -> Facts:
@@ -333,7 +333,7 @@ class Run(Evaluator):
         known = facts
         for key, answer in answers:
             may = [truth for truth in (True, False) if facts.assume(answer.condition, truth)]
-            ways = known.assume(Truthy(key), may[0]) if len(may) == 1 else []
+            ways = known.assume(truthy(key), may[0]) if len(may) == 1 else ()
             known = ways[0] if ways else known
         return known
 
@@ -345,14 +345,13 @@ class Run(Evaluator):
             path = self.emit(path, Event(Kind.OPAQUE, node.test))
         for before, _ in self.evaluate(node.test, path, frame):
             condition = self.formula(node.test, before, frame)
-            besides = self.besides(condition)
+            besides, lasting = self._about(condition, node)
             ways = [
                 (truth, facts)
                 for truth in (True, False)
                 for known in before.facts.assume(condition, truth)
                 for facts in known.assume(besides)
             ]
-            lasting = self.relevance.matters(atoms(both(condition, besides)), node)
             for truth, facts in self._likely(node, before, ways):
                 arm = node.body if truth else node.orelse
                 chosen = before._replace(facts=facts) if lasting else before
@@ -360,6 +359,15 @@ class Run(Evaluator):
                     chosen = self._left(node.test, chosen)
                 paths += self._arm(arm, chosen, frame)
         return paths
+
+    def _about(self, condition: Formula, node: cst.If) -> tuple[Formula, bool]:
+        """What else is so of what a test asks for, and whether others ask for it, too."""
+        known = self._asked.get((id(condition), id(node)))
+        if known is None:  # with the condition, so that its id stays its own
+            besides = self.besides(condition)
+            lasting = self.relevance.matters(atoms(both(condition, besides)), node)
+            known = self._asked[id(condition), id(node)] = condition, besides, lasting
+        return known[1:]
 
     def _is_without_step(self, node: cst.If, arm: cst.CSTNode | None) -> bool:
         """Whether one arm of a test steps, and not this one, which goes on to what is below."""
@@ -529,7 +537,7 @@ class Run(Evaluator):
         if iterable is None or not isinstance(node.target, cst.Name):
             return path
         key = self.own_key(node.target, path, frame)
-        return path._replace(env=Environment({**path.env, key or "": Ref(f"{iterable}[*]")}))
+        return path._replace(env=path.env.having((key or "", Ref(f"{iterable}[*]"))))
 
     def _varied(self, node: cst.For, path: Path, frame: Frame) -> Path:
         """Note what a loop that runs backward takes another object for in each round."""
