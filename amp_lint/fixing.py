@@ -28,6 +28,7 @@ MAX_CHARACTERS = 3_000_000
 MAX_CHAIN = 4
 """Fixes one after the other, each of what the one before brought out."""
 
+_SAFE, _UNSAFE = Applicability.SAFE, Applicability.UNSAFE
 Accept: TypeAlias = Callable[[str, Sequence[Diagnostic]], Sequence[Diagnostic]]
 """Asked in each round: of the findings in a text, those whose fix may be applied."""
 Recheck: TypeAlias = Callable[[Source], list[Diagnostic]]
@@ -112,9 +113,13 @@ def offered(
     links: Links | None = None,
     scope: Scope = Scope.PART,
 ) -> list[Diagnostic]:
-    """The findings that `engine.check` gives, without the fixes that `fix` would refuse."""
+    """The findings that `engine.check` gives, without the fixes that `fix` would refuse.
+
+    Where all fixes mean the same to the other rules, what these find is known.
+    """
+    asked, known = _concerned(selection, found)
     tried = functools.partial(
-        fix, source, selection, named=named, links=links, scope=scope, found=found
+        fix, source, asked, named=named, links=links, scope=scope, found=known
     )
     kinds = {finding.fix.applicability for finding in found if finding.fix is not None}
     refused: set[_Place] = set()
@@ -124,6 +129,16 @@ def offered(
             vain = tried(unsafe=unsafe or more).vain
             refused |= {_place(finding) for finding in vain if _is(finding, kind)}
     return [_without_fix(finding) if _place(finding) in refused else finding for finding in found]
+
+
+def _concerned(selection: Selection, found: list[Diagnostic]) -> tuple[Selection, list[Diagnostic]]:
+    """The rules that have to be asked again after fixes, and what they have found."""
+    asked = selection.respelling
+    codes = {rule.code for rule in asked.rules}
+    tried = (each for each in found if any(_is(each, kind) for kind in (_SAFE, _UNSAFE)))
+    if selection.about_comments or not all(f.code in codes and _is(f, _SAFE) for f in tried):
+        return selection, found
+    return asked, [finding for finding in found if finding.code in codes]
 
 
 class _Fixing:

@@ -73,6 +73,11 @@ class Rule:
     """
     moves_names: ClassVar[bool] = False
     """Whether a fix may take a name away, which other files must not import from this one then."""
+    respells: ClassVar[bool] = False
+    """Whether what its safe fixes write means the same to every other rule.
+
+    Then those of such rules are tried with these rules alone.
+    """
     since: ClassVar[Mapping[str, tuple[int, int]]] = {}
     """For words that it looks for, the torch that brought what it recommends in their place.
 

@@ -57,6 +57,11 @@ class Selection:
         return any(mark in data for mark in MARKS) and self.sieve.by_prose(data)
 
     @functools.cached_property
+    def respelling(self) -> Selection:
+        """The rules alone whose safe fixes mean the same to all others."""
+        return replace(self, rules=tuple(rule for rule in self.rules if rule.respells))
+
+    @functools.cached_property
     def without_docstrings(self) -> Selection:
         """The same rules for what is no module, but for those about comments."""
         rules = tuple(rule for rule in self.rules if not rule.about_comments)

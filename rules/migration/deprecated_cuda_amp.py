@@ -42,6 +42,7 @@ class DeprecatedCudaAmp(Rule):
     pattern = _WRITTEN
     since = _SINCE
     moves_names = True
+    respells = True
 
     def check(self, model: Model) -> Iterator[Diagnostic]:
         """Report every use, except where it is there for want of the new API."""

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import functools
+from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import pytest
 
 from amp_lint import engine, fixing, registry
+from amp_lint.handbook.pages import FENCE
 from amp_lint.rule import Rule
 from amp_lint.selection import Selection
 from amp_lint.text.diagnostic import Applicability, Diagnostic, Edit, Fix, Severity
 from amp_lint.text.source import Source
+from amp_lint.walk.steps import Steps
 
 ALL = Selection(registry.all_rules())
 SAFE, UNSAFE = Applicability.SAFE, Applicability.UNSAFE
@@ -182,6 +187,63 @@ def test_work_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     assert sum(checked) < 100_000 + 3 * len(text)
     assert not any(finding.fix for finding in result.remaining)
     assert result.text.count("new") == 0 or "new  # bad" not in result.text
+
+
+OLD_NAMES = """import torch
+from torch.cuda.amp import GradScaler, autocast
+
+def train(model, optimizer, loader, scaler: GradScaler):
+    for x in loader:
+        with autocast():
+            loss = model(x)
+        scaler.scale(loss).backward()
+        {clip}
+        scaler.step(optimizer)
+        scaler.update()
+"""
+CLIP = "torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)"
+
+
+@pytest.mark.parametrize("clip", ["pass", CLIP])
+def test_what_means_the_same_is_not_gone_through_again(
+    clip: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Names that moved are the same to all other rules; a fix that changes a step is not."""
+    text, again = source(OLD_NAMES.format(clip=clip)), clip == CLIP
+    found = engine.check(text, ALL)
+    fixed = {each.code for each in found if each.fix}
+    assert fixed == ({"AMP101", "AMP401"} if again else {"AMP401"})
+    walks: list[Steps] = []
+    roots = vars(Steps)["roots"].func
+
+    def counted(steps: Steps) -> object:
+        walks.append(steps)
+        return roots(steps)
+
+    counting = functools.cached_property(counted)
+    counting.__set_name__(Steps, "roots")
+    monkeypatch.setattr(Steps, "roots", counting)
+    assert fixing.offered(text, ALL, found) == found
+    assert bool(walks) is again
+
+
+def test_names_that_moved_mean_the_same_to_all_other_rules() -> None:
+    """In all that the pages show, as fixes of such names are tried without the other rules."""
+    pages = map(registry.page, registry.every_rule())
+    texts = {found["text"] for page in pages for found in FENCE.finditer(page)}
+    changed = 0
+    for text in sorted(texts):
+        after = fixing.fix(source(text), ALL.respelling).text
+        if after != text:
+            changed += 1
+            assert others(source(after)) == others(source(text)), text
+    assert changed > 20
+
+
+def others(text: Source) -> Counter[str]:
+    codes = {rule.code for rule in ALL.respelling.rules}
+    found = engine.check(text, replace(ALL, preview=True))
+    return Counter(each.code for each in found if each.code not in codes)
 
 
 def test_a_fix_may_bring_out_what_an_error_hid() -> None:
