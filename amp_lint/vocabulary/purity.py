@@ -19,6 +19,11 @@ PURE_METHODS = frozenset(
     }
 )  # fmt: skip
 """Methods of tensors that compute a result and change nothing."""
+WRITING_METHODS = frozenset(
+    {f"{name}_" for name in PURE_METHODS}
+    | {"addcdiv_", "addcmul_", "copy_", "fill_", "lerp_", "zero_"}
+)
+"""Methods that write a result into their tensor: autocast leaves it, and them, as they are."""
 MODULE_CASTS = frozenset(
     {"bfloat16", "cpu", "cuda", "double", "float", "half", "to", "type"}
 )  # fmt: skip

@@ -70,6 +70,32 @@ SAVED = [
     state.update(STATE)
     torch.save(state, path)
     """,
+    """
+    states = []
+    states.append(STATE)
+    for each in states:
+        torch.save(each, path)
+    """,
+    """
+    states = [STATE]
+    for at, each in enumerate(reversed(states)):
+        if len(states) > 1:
+            torch.save(each, path + str(at))
+    """,
+    """
+    def collect():
+        return path, STATE
+    name, state = collect()
+    print(name)
+    torch.save(state, name)
+    """,
+    """
+    runs = {}
+    runs['best'] = STATE
+    runs['first'] = path
+    print(runs['first'])
+    torch.save(runs['best'], path)
+    """,
 ]
 OTHER = [
     """
@@ -116,6 +142,53 @@ OTHER = [
     json.dump(collect(model), open(path, 'w'))
     """,
 ]
+TAKEN = [
+    """
+    states = []
+    states.append(STATE)
+    for each in states:
+        for key in each:
+            print(key)
+    """,
+    """
+    states = []
+    states += [STATE]
+    path.write(str(len(states[-1])))
+    """,
+    """
+    states = {}
+    states[epoch] = STATE
+    for name, each in states.items():
+        print(name, each)
+    """,
+    """
+    def collect():
+        yield STATE
+    for each in collect():
+        model.load_state_dict(each)
+    """,
+    """
+    def collect():
+        return (STATE, path)
+    state, where = collect()
+    print(state)
+    """,
+    """
+    def show(states):
+        print(max(states, key=len)['epoch'], *states)
+    show([STATE])
+    """,
+    """
+    self.states = [STATE] + self.states
+    self.states.sort(key=lambda state: len(state))
+    """,
+    """
+    merged = {}
+    for each in [STATE]:
+        merged.update(each)
+    model.load_state_dict(merged)
+    """,
+]
 
 
 def within(code: str) -> str:
@@ -132,6 +205,12 @@ def test_a_dict_that_is_saved(code: str) -> None:
 @pytest.mark.parametrize("code", OTHER)
 def test_a_dict_that_may_be_no_checkpoint(code: str) -> None:
     assert any("may be no checkpoint" in each for each in reasons(within(code)))
+
+
+@pytest.mark.parametrize("code", TAKEN)
+def test_a_dict_that_is_taken_out_of_what_holds_it(code: str) -> None:
+    found = reasons(within(code), STATES)
+    assert any("may be no checkpoint" in each for each in found)
 
 
 @pytest.mark.parametrize("code", ["keep(STATE, path)", "return STATE", "path.put(STATE)"])

@@ -112,6 +112,14 @@ ONCE_PROVEN = {
     "deep-sdpa-double-backward": "has no second derivative",
     "random-functional-has-no-class": "LogSoftmax(dim=-1)(x)` gives is not known",
     "random-unscale-of-another-object": "is given what nothing steps",
+    "kept-gradients-scaled-now": "was removed before what may see gradients",
+    "kept-gradients-divided-again": "`g.norm() / scale` is of gradients that may be unscaled now",
+    "kept-norm-divided-again": "is of gradients that may be unscaled now",
+    "kept-lambda-steps-late": "`scaler.update()` of `train` and `finish()` changed places",
+    "kept-update-twice": "what a scaler does in a lambda, or as a method that is kept",
+    "kept-states-walked": "what holds it may be no checkpoint",
+    "kept-states-yielded": "what holds it may be no checkpoint",
+    "kept-template-asked": "a checkpoint without the scaler is not loaded any more",
 }
 ONCE_REFUTED = (
     "fair-floor-by-default",
@@ -123,6 +131,7 @@ ONCE_REFUTED = (
     "switch-step-by-hand-if-off",
     "switch-update-if-on",
     "cond-update-of-helper",
+    "kept-average-in-region",
 )
 CANNOT_BE_TOLD = {
     "fair-unknown-between": "makes of another value is not known",

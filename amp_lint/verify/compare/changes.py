@@ -26,7 +26,7 @@ from amp_lint.verify.compare.effects import Effect
 from amp_lint.verify.compare.erase import Eraser
 from amp_lint.verify.compare.imports import imports
 from amp_lint.verify.compare.numbers import as_tensors, of_numbers
-from amp_lint.verify.compare.places.scalers import own_scalers
+from amp_lint.verify.compare.places.scalers import kept_events, own_scalers
 from amp_lint.verify.compare.places.scripted import scripted, uncompiled
 from amp_lint.verify.compare.plain import Plain
 from amp_lint.verify.compare.regions import regions, shown, yields
@@ -99,6 +99,7 @@ def compared(old: Eraser, new: Eraser) -> Comparison:
         "patched": [
             *(_patched(after) if expressions else ()),
             *own_scalers(after, steps),
+            *kept_events(after, steps),
         ],
         **_uncompared(old, new, entered, uses),
     }

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 import libcst as cst
 
 from amp_lint.amp.events import Kind, is_made_from_scale
+from amp_lint.amp.gradient_values import is_gradient
 from amp_lint.flow.values import arguments, literal
 from amp_lint.syntax.tree import descendants
 from amp_lint.verify.compare.align import Alignment, Differing, alike
@@ -229,9 +230,20 @@ class Cover:
                 done = around(self._old, call)
                 others = [around(self._new, other) for its, other in new if its == key]
                 if others and all(is_moved(done, other) for other in others):
-                    side = self._before.side
-                    text = " ".join(side.model.tree.source(call).split())
-                    yield f"line {side.line(call)}: `{text}` was moved"
+                    yield f"{self._line_of(call)} was moved"
+        yield from self._gone()
+
+    def _gone(self) -> Iterator[str]:
+        """``unscale_`` that is gone, before what may see the gradients until they are stepped."""
+        left = Counter(key for key, _ in _unscaled(self._after))
+        for key, call in _unscaled(self._before):
+            left[key] -= 1
+            if left[key] < 0 and self._old.is_seen_behind(call):
+                yield f"{self._line_of(call)} was removed before what may see gradients"
+
+    def _line_of(self, call: cst.Call) -> str:
+        side = self._before.side
+        return f"line {side.line(call)}: `{' '.join(side.model.tree.source(call).split())}`"
 
     def _is_event(self, old: Plain, new: Plain) -> bool:
         """Whether both are a call whose difference a trace holds: the limit of a clip."""
@@ -284,6 +296,23 @@ class _Events:
     def asked_around(self, code: cst.CSTNode) -> _Around:
         """How the scale is asked for before a piece of code, and behind it."""
         return self._split(code, self._asked)
+
+    def is_seen_behind(self, unscale: cst.Call) -> bool:
+        """Whether anything may see gradients between where they are unscaled and the next step."""
+        tree = self._model.tree
+        first, unit = tree.end(unscale), self._eraser.side.holder(unscale)
+        steps = [tree.order(c) for c in tree.below(unit, cst.Call) if self._kind(c) is Kind.STEP]
+        until = min((at for at in steps if at >= first), default=tree.end(unit))
+        seen = [*(at for at, _ in self._done), *map(tree.order, self._reads)]
+        return any(first <= at < until for at in seen)
+
+    @functools.cached_property
+    def _reads(self) -> list[cst.CSTNode]:
+        """Where gradients are read, and clips whose norm is used."""
+        tree = self._model.tree
+        read = [node for node in tree.nodes(cst.Attribute) if is_gradient(node)]
+        clips = (call for call in tree.nodes(cst.Call) if self._kind(call) is Kind.CLIP)
+        return [*read, *(each for each in clips if not isinstance(tree.parent(each), cst.Expr))]
 
     @functools.cached_property
     def _done(self) -> list[_Placed]:

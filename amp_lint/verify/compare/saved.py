@@ -62,10 +62,23 @@ def _item(node: cst.Subscript) -> Iterator[str]:
 
 
 def _is_asked(side: Side, node: cst.Call, key: str) -> bool:
-    """Whether a test around a load names its key, or what it is saved in."""
+    """Whether a test around a load names its key, or what it is saved in.
+
+    Of a dict that the file itself writes, with that key, and has filled, it says nothing.
+    """
+    item = node.args[0].value
+    if isinstance(item, cst.Subscript) and any(_is_written(side, item.value, key)):
+        return False
     tests = (h.test for h in side.model.tree.ancestors(node) if isinstance(h, cst.If))
     texts = (part for test in tests for part in side.model.tree.below(test, cst.SimpleString))
     return any(literal(text) == key for text in texts)
+
+
+def _is_written(side: Side, owner: cst.BaseExpression, key: str) -> Iterator[bool]:
+    """For each value of what is loaded, whether it is a dict that is written out with a key."""
+    for value in side.model.values.alternatives(owner):
+        elements = value.elements if isinstance(value, cst.Dict) else ()
+        yield any(isinstance(e, cst.DictElement) and literal(e.key) == key for e in elements)
 
 
 def _kept(side: Side) -> Iterator[tuple[str, _Kept]]:

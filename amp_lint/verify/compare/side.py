@@ -21,7 +21,10 @@ from amp_lint.verify.compare.traces import Tracer
 from amp_lint.verify.compare.units import Unit, name_of, units
 from amp_lint.verify.compare.uses import AmpUse, amp_uses, argument_term
 from amp_lint.verify.obligations import Autocast
-from amp_lint.verify.terms import Const, Global, Input, Op, Term, mapped
+from amp_lint.verify.terms import Const, Form, Global, Input, Op, Term, mapped
+from amp_lint.vocabulary.meaning import Kind, Role
+from amp_lint.vocabulary.purity import WRITING_METHODS
+from amp_lint.vocabulary.table import methods, words
 
 _BUILTINS = frozenset(dir(builtins)) | {"__file__", "__name__", "__doc__", "__path__", "__class__"}
 States = dict[Term, list[tuple[cst.CSTNode, Autocast | None]]]
@@ -29,6 +32,9 @@ States = dict[Term, list[tuple[cst.CSTNode, Autocast | None]]]
 _CAST_OPERATORS = (
     cst.MatrixMultiply, cst.MatrixMultiplyAssign, cst.Power, cst.PowerAssign
 )  # fmt: skip
+_KEPT = frozenset({Kind.BACKWARD, Kind.CLIP, Kind.STEP, Kind.UNSCALE, Kind.UPDATE, Kind.ZERO_GRAD})
+_KEPT_METHODS = methods(Role.SCALER) - words(Role.SCALED_LOSS)
+"""Events that may be kept for later, and the methods of a scaler that are some."""
 _Operation = cst.Call | cst.BinaryOperation | cst.AugAssign
 
 
@@ -114,6 +120,25 @@ class Side:
         imports = (*tree.nodes(cst.Import), *tree.nodes(cst.ImportFrom))
         return {id(node) for statement in imports for node in descendants(statement)}
 
+    @functools.cached_property
+    def has_kept_events(self) -> bool:
+        """Whether events of a training step are kept, and run when somebody calls what has them.
+
+        In a ``lambda``, or as a method that is bound: ``step = scaler.step``.
+        """
+        tree, recognizer = self.model.tree, self.model.steps.recognizer
+        for node in tree.nodes(cst.Lambda):
+            if _KEPT.intersection(map(recognizer.kind, tree.below(node, cst.Call))):
+                return True
+        for word in (each for name in sorted(_KEPT_METHODS) for each in tree.named(name)):
+            method = tree.parent(word)
+            if isinstance(method, cst.Attribute) and method.attr is word:
+                call = tree.parent(method)
+                is_called = isinstance(call, cst.Call) and call.func is method
+                if not is_called and self.model.roles.is_scaler(method.value):
+                    return True
+        return False
+
     def mentions(self, *words: str) -> bool:
         """Whether the file has one of some names: as such, or as a text that ends in it."""
         named = self.model.tree.named
@@ -196,7 +221,10 @@ class Side:
     def _is_cast(self, node: _Operation, term: Term) -> bool:
         if not isinstance(node, cst.Call):
             return isinstance(node.operator, _CAST_OPERATORS)
-        return isinstance(term, Op) and not self.model.regions.is_inert_call(node)
+        if not isinstance(term, Op) or self.model.regions.is_inert_call(node):
+            return False
+        own = self.model.program.target(node) is not None
+        return own or term.form is not Form.METHOD or term.name not in WRITING_METHODS
 
 
 def open_terms(terms: Iterable[Term]) -> frozenset[Term]:

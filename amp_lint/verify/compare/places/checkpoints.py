@@ -13,10 +13,11 @@ import libcst as cst
 from amp_lint.flow.values import arguments, literal
 from amp_lint.syntax.assignments import assigned
 from amp_lint.syntax.returns import is_property
+from amp_lint.verify.compare.places.containers import Containers, Ends
 from amp_lint.verify.compare.regions import shown
 from amp_lint.verify.compare.side import Side
 from amp_lint.verify.compare.units import name_of
-from amp_lint.vocabulary.amp import STATE_DICT
+from amp_lint.vocabulary.amp import LOAD_STATE_DICT, STATE_DICT
 from amp_lint.vocabulary.frameworks import SAVING
 from amp_lint.vocabulary.purity import DICT_CHANGES, DICT_COPIES
 from amp_lint.vocabulary.training import SAVES
@@ -74,6 +75,11 @@ def _is_checkpoint(side: Side, display: cst.Dict) -> bool:
     return ends == {_End.SAVED} or any(map(flow.has_states, flow.displays))
 
 
+def _loads(call: cst.Call) -> bool:
+    """Whether a call loads all that it is given: ``model.load_state_dict(merged)``."""
+    return isinstance(call.func, cst.Attribute) and call.func.attr.value in LOAD_STATE_DICT.words
+
+
 class _Flow:
     """Follows a dict to all that it is handed to."""
 
@@ -83,6 +89,8 @@ class _Flow:
         self.displays: list[cst.Dict] = []
         """The dict, and those that it is merged into."""
         self._seen: set[int] = set()
+        ends = Ends(_End.SAVED, _End.HANDED_ON, _End.READ)
+        self._containers = Containers(self._model, self, ends)
 
     def of(self, node: cst.CSTNode, steps: int) -> Iterator[_End]:
         """What becomes of the value of an expression."""
@@ -92,8 +100,11 @@ class _Flow:
         if isinstance(node, cst.Dict):
             self.displays.append(node)
         parent = self._tree.parent(node)
+        held = self._containers.of(node, steps)
         if steps <= 0:
             yield _End.HANDED_ON
+        elif held is not None:
+            yield from held
         elif isinstance(parent, cst.Arg):
             yield from self._given(parent, steps)
         elif isinstance(parent, (cst.Assign, cst.AnnAssign, cst.NamedExpr)):
@@ -132,7 +143,7 @@ class _Flow:
                 continue
             match target:
                 case cst.Name():
-                    yield from self._named(target, holder, steps - 1)
+                    yield from self.named(target, holder, steps - 1)
                 case cst.Attribute(attr=attr):
                     yield from self._attributes(attr.value, steps - 1)
                 case _:
@@ -140,20 +151,20 @@ class _Flow:
         if isinstance(holder, cst.NamedExpr):
             yield from self.of(holder, steps)
 
-    def _named(self, name: cst.Name, holder: cst.CSTNode, steps: int) -> Iterator[_End]:
+    def named(self, name: cst.Name, holder: cst.CSTNode, steps: int) -> Iterator[_End]:
         """What becomes of what a name stands for, wherever it may be what a place binds."""
         for use in self._tree.named(name.value):
             bindings = self._model.names.bindings(use)
             if use is not name and any(each.node is holder for each in bindings):
-                yield from self._used(use, steps)
+                yield from self.used(use, steps)
 
     def _attributes(self, word: str, steps: int) -> Iterator[_End]:
         for each in self._tree.named(word):
             holder = self._tree.parent(each)
             if isinstance(holder, cst.Attribute) and holder.attr is each:
-                yield from self._used(holder, steps)
+                yield from self.used(holder, steps)
 
-    def _used(self, use: cst.BaseExpression, steps: int) -> Iterator[_End]:
+    def used(self, use: cst.BaseExpression, steps: int) -> Iterator[_End]:
         """What one read of a name does with the dict that it is."""
         parent = self._tree.parent(use)
         match parent:
@@ -206,6 +217,8 @@ class _Flow:
             yield from self.of(call, steps)
         elif not names and isinstance(owner := self._filled(call), cst.Name):
             yield from self._put_into(owner, steps)
+        elif _loads(call):
+            yield _End.READ
         elif not names or not all(name.startswith(_BUILTINS) for name in names):
             yield _End.HANDED_ON
         elif not names <= _LOOKING:
@@ -225,7 +238,7 @@ class _Flow:
         for each in bindings:
             for target, _ in assigned(each.node):
                 if isinstance(target, cst.Name):
-                    yield from self._named(target, each.node, steps - 1)
+                    yield from self.named(target, each.node, steps - 1)
 
     def _handed(
         self, function: cst.FunctionDef, call: cst.Call, arg: cst.Arg, steps: int
@@ -239,7 +252,7 @@ class _Flow:
         if not params:
             yield _End.HANDED_ON
         for param in params:
-            yield from self._named(param.name, param, steps - 1)
+            yield from self.named(param.name, param, steps - 1)
 
     def _saves(self, call: cst.Call, arg: cst.Arg, names: frozenset[str]) -> bool:
         """Whether a call writes what it is given, whatever that is."""

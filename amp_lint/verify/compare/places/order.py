@@ -7,17 +7,19 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from amp_lint.amp.events import Kind
+from amp_lint.amp.events import Kind, is_made_from_scale
 from amp_lint.amp.gradient_values import is_gradient
 from amp_lint.flow.values import literal
 from amp_lint.syntax.names import dotted
 from amp_lint.syntax.references import is_read
 from amp_lint.syntax.tree import descendants
+from amp_lint.verify.compare.regions import shown
 from amp_lint.verify.compare.side import Side
 from amp_lint.verify.compare.touches import shared
 from amp_lint.verify.compare.units import Unit, common
 from amp_lint.vocabulary.amp import STATE_DICT
 from amp_lint.vocabulary.modules import PARAMETERS
+from amp_lint.vocabulary.purity import DIVIDED, MULTIPLIED
 from amp_lint.vocabulary.written import reads_scale
 
 _GRADIENTS, _SCALE, _ALL, _LEAVES = "of gradients", "of the scaler", "of all", "may leave"
@@ -36,6 +38,10 @@ _BEHIND = {
 }
 """Events by what they must not be moved behind."""
 _DIVISIONS = (cst.Divide, cst.FloorDivide, cst.Modulo)
+_FACTORS = (
+    cst.Divide, cst.DivideAssign, cst.Multiply, cst.MultiplyAssign,
+)  # fmt: skip
+_SCALING = frozenset({"div", "mul", DIVIDED, MULTIPLIED})
 _TESTED = (cst.If, cst.While, cst.For)
 _RECEIVERS = ("self", "cls")
 _OF_MODULES = PARAMETERS | STATE_DICT.words | {"bias", "weight"}
@@ -49,6 +55,8 @@ def reasons(before: Side, after: Side) -> Iterator[str]:
     for name in common(before.units, after.units):
         old, new = (_sequence(side, side.units[name], name) for side in (before, after))
         yield from _unscaled_twice(name, old, new)
+        if {*_read_unscaled(after, name)} - {*_read_unscaled(before, name)}:
+            yield from _divided_twice(before, after)
         for (kind, text), place in new.items():
             was = old.get((kind, text))
             for (other, reads), at in new.items():
@@ -73,6 +81,54 @@ def _unscaled_twice(name: str, old: _Placed, new: _Placed) -> Iterator[str]:
         within = any(first < at < step for first in come for step in steps)
         if what == _NUMBER and within and (what, text) in old:
             yield f"`{text}` of `{name}` reads the scale where the gradients are unscaled now"
+
+
+def _read_unscaled(side: Side, name: str) -> Iterator[str]:
+    """What reads gradients between where a function unscales and steps them."""
+    tree, marks = side.model.tree, side.effects[name].marks
+    unscaled, steps = (
+        [tree.order(mark.node) for mark in marks if mark.kind == kind.value]
+        for kind in (Kind.UNSCALE, Kind.STEP)
+    )
+    for first in unscaled:
+        until = min((at for at in steps if at > first), default=tree.end(side.units[name]))
+        for node in tree.between(cst.Attribute, first, until):
+            if is_gradient(node):
+                yield tree.source(node)
+        for call in tree.between(cst.Call, first, until):
+            target = side.model.program.target(call)
+            if target is not None and any(map(is_gradient, tree.below(target, cst.Attribute))):
+                yield tree.source(call)
+
+
+def _divided_twice(before: Side, after: Side) -> Iterator[str]:
+    """What multiplies or divides gradients by the scale, as before: they may be unscaled now."""
+    known = {before.model.tree.source(each) for each in _factors(before)}
+    for each in _factors(after):
+        if after.model.tree.source(each) in known:
+            text = f"`{shown(after, each)}` is of gradients that may be unscaled now"
+            yield f"line {after.line(each)}: {text}"
+
+
+def _factors(side: Side) -> Iterator[cst.CSTNode]:
+    """Products and quotients with the scale, in functions that read gradients."""
+    tree, values = side.model.tree, side.model.values
+    made = tree.nodes(cst.BinaryOperation), tree.nodes(cst.AugAssign), tree.nodes(cst.Call)
+    for node in itertools.chain[cst.CSTNode](*made):
+        reads = any(map(is_gradient, tree.below(side.holder(node), cst.Attribute)))
+        if reads and any(is_made_from_scale(each, values) for each in _operands(node)):
+            yield node
+
+
+def _operands(node: cst.CSTNode) -> Iterator[cst.BaseExpression]:
+    """What is multiplied or divided; the number of ``x.div(2)`` alone."""
+    match node:
+        case cst.BinaryOperation(left=left, operator=operator, right=right):
+            yield from (left, right) if isinstance(operator, _FACTORS) else ()
+        case cst.AugAssign(operator=operator, value=value):
+            yield from (value,) if isinstance(operator, _FACTORS) else ()
+        case cst.Call(func=cst.Attribute(attr=attr), args=[given]) if attr.value in _SCALING:
+            yield given.value
 
 
 def _sequence(side: Side, unit: Unit, name: str) -> _Placed:
@@ -136,9 +192,8 @@ def _sees(side: Side, node: cst.CSTNode) -> Iterator[str]:
                 yield _SCALE
             elif any(map(tree.contains, itertools.repeat(target), _saves(side))):
                 yield _SAVES
-        case cst.Call(args=args) if any(dotted(arg.value) in _RECEIVERS for arg in args):
-            if recognizer.kind(node) is None:
-                yield _ALL
+        case cst.Call() if recognizer.kind(node) is None and _may_run_any(side, node):
+            yield _ALL
         case cst.BinaryOperation(operator=operator, right=right) if isinstance(
             operator, _DIVISIONS
         ):
@@ -146,6 +201,17 @@ def _sees(side: Side, node: cst.CSTNode) -> Iterator[str]:
                 yield _RAISES
         case cst.Subscript() if not isinstance(tree.parent(node), cst.AssignTarget):
             yield _RAISES
+
+
+def _may_run_any(side: Side, call: cst.Call) -> bool:
+    """Whether a call gets all that there is, or may run a function without a name that has events.
+
+    That is one of which nothing is known.
+    """
+    if any(dotted(arg.value) in _RECEIVERS for arg in call.args):
+        return True
+    known = side.model.names.qualified(call.func) or side.model.program.target(call) is not None
+    return not known and side.has_kept_events
 
 
 def _saves(side: Side) -> list[cst.Attribute]:

@@ -66,6 +66,12 @@ def own_scalers(side: Side, steps: Sequence[Step]) -> Iterator[str]:
             yield f"line {side.line(owner)}: what a scaler of class `{name}` does is not known"
 
 
+def kept_events(side: Side, steps: Sequence[Step]) -> Iterator[str]:
+    """That whoever has a ``lambda`` or a bound method runs events beside those replayed."""
+    if side.has_kept_events and any(step.before.scalers or step.after.scalers for step in steps):
+        yield "what a scaler does in a lambda, or as a method that is kept, is not replayed"
+
+
 def _is_method(side: Side, node: cst.Attribute) -> bool:
     """Whether something is a method of a scaler, or of torch's class of them."""
     is_scaler = side.model.roles.is_scaler(node.value)
