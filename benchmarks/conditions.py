@@ -53,15 +53,15 @@ from amp_lint.verify.prover import of_any_change
 PACKAGE = "amp_lint.verify.compare"
 MODULES = (
     "erase", "plain", "align", "cover", "rewrites", "effect_free", "marks", "changes", "uses",
-    "regions", "settings", "touches", "aliases", "imports", "numbers", "saved",
+    "regions", "settings", "touches", "aliases", "imports", "numbers", "casts",
     "dynamic.annotations", "dynamic.attributes", "dynamic.handed_on", "dynamic.names_by_text",
     "dynamic.replaced", "places.asked", "places.bound", "places.callers", "places.checkpoints",
-    "places.decorators", "places.derived", "places.gradient_hooks", "places.hooks",
-    "places.identity", "places.keys", "places.linear", "places.loaded", "places.loops",
-    "places.made", "places.names", "places.order", "places.reentered", "places.scalers",
-    "places.scripted", "places.state_reads", "places.twice", "places.wholes", "shown.audience",
-    "shown.course", "shown.formats", "shown.losses", "shown.prints", "shown.repeats",
-    "shown.values",
+    "places.containers", "places.decorators", "places.derived", "places.gradient_hooks",
+    "places.hooks", "places.identity", "places.keys", "places.linear", "places.loaded",
+    "places.loops", "places.made", "places.names", "places.order", "places.reentered",
+    "places.saved", "places.scalers", "places.scripted", "places.state_reads", "places.twice",
+    "places.wholes", "shown.audience", "shown.course", "shown.formats", "shown.losses",
+    "shown.prints", "shown.repeats", "shown.values",
 )  # fmt: skip
 LOST, MORE = "refutation lost", "more to judge"
 IDLE, TYPES = "no change needs it", "only says the type"

@@ -12,15 +12,15 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from amp_lint.verify.obligations import Covered, Expression, Place, Step
+from amp_lint.verify.obligations import Cast, Covered, Expression, Place, Step
 from amp_lint.verify.proof import Hunk, Proof, Shown, Verdict
 
 SHOWN, LAYOUT, SAME = "shown", "layout", "same"
 """Why a hunk is proven: experiments show it, it is layout, or nothing that runs is another."""
 REFUTED, CHANGES, UNJUDGED = "refuted", "changes", "not-judged"
 
-_EXPRESSION, _STEP = (kind.__name__.lower() for kind in (Expression, Step))
-_OWNERS = {_EXPRESSION: _EXPRESSION, f"training {_STEP}": _STEP}
+_EXPRESSION, _STEP, _CAST = (kind.__name__.lower() for kind in (Expression, Step, Cast))
+_OWNERS = {_EXPRESSION: _EXPRESSION, f"training {_STEP}": _STEP, _CAST: _CAST}
 """What answers for places that differ -> what is judged then."""
 _HOLDERS = (ast.stmt, ast.ExceptHandler, ast.match_case)
 """What statements stand in."""

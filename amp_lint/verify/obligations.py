@@ -217,7 +217,17 @@ class State:
     """The method that gets it."""
 
 
-Obligation = Expression | Object | Step | Policy | Unbound | Import | State
+@dataclass(frozen=True, slots=True)
+class Cast:
+    """A value has another dtype than before, and nothing else about it differs."""
+
+    place: Place
+    before: str
+    """In words: ```x` as it is``."""
+    after: str
+
+
+Obligation = Expression | Object | Step | Policy | Unbound | Import | State | Cast
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,7 +239,7 @@ class Covered:
     """The old code; "" where the new text has more."""
     after: str
     owner: str
-    """``expression``, ``training step``, ``helper``, ``import``; "" if nothing does."""
+    """``expression``, ``training step``, ``helper``, ``import``, ``cast``; "" if nothing does."""
 
 
 @dataclass(frozen=True, slots=True)

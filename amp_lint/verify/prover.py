@@ -376,7 +376,8 @@ def of_any_change(judgement: Judgement) -> Judgement:
 
     Settings may be changed then; and what fails as it did before is no worse than it was.
     """
-    if judgement.verdict is not Verdict.REFUTED:
+    is_open = judgement.verdict is Verdict.NOT_COMPARABLE and judgement.changes is not None
+    if judgement.verdict is not Verdict.REFUTED and not is_open:
         return judgement
     if judgement.changes is not None:
         text = f"from {judgement.changes.before} to {judgement.changes.after}"

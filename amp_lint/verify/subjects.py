@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from amp_lint.verify.obligations import (
     Autocast,
+    Cast,
     Event,
     Expression,
     Import,
@@ -20,7 +21,8 @@ from amp_lint.verify.terms import show
 from amp_lint.vocabulary.meaning import Kind
 
 COST: dict[type[Obligation], int] = {
-    Unbound: 0, State: 1, Object: 1, Policy: 2, Step: 3, Expression: 4, Import: 5
+    Unbound: 0, State: 1, Object: 1, Policy: 2, Step: 3, Expression: 4, Import: 5,
+    Cast: 6,
 }  # fmt: skip
 """The order of work: what is quickly judged comes first, and last what says least."""
 
@@ -46,6 +48,8 @@ def texts(obligation: Obligation) -> tuple[str, str]:
             return "", obligation.name
         case Import(module=module, name=name):
             return "", f"from {module} import {name}" if name else f"import {module}"
+        case Cast():
+            return obligation.before, obligation.after
         case State():
             return "", f"{obligation.load}({obligation.save}())"
 

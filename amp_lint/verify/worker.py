@@ -9,6 +9,7 @@ import sys
 
 from amp_lint.run.target import Version
 from amp_lint.verify.obligations import (
+    Cast,
     Comparison,
     Expression,
     Import,
@@ -27,6 +28,7 @@ _EXPERIMENTS: dict[type[Obligation], str] = {
     Policy: "policy",
     Import: "imported",
     State: "training.state",
+    Cast: "casts",
 }
 
 

@@ -20,18 +20,19 @@ from amp_lint.verify.compare import cover, marks, places, rewrites
 from amp_lint.verify.compare.aliases import other_object
 from amp_lint.verify.compare.align import Alignment
 from amp_lint.verify.compare.alignment import differing
+from amp_lint.verify.compare.casts import is_of_casts
 from amp_lint.verify.compare.difference import Difference, NotComparableError, differences
 from amp_lint.verify.compare.effect_free import patched
 from amp_lint.verify.compare.effects import Effect
 from amp_lint.verify.compare.erase import Eraser
 from amp_lint.verify.compare.imports import imports
 from amp_lint.verify.compare.numbers import as_tensors, of_numbers
+from amp_lint.verify.compare.places.saved import dropped, states
 from amp_lint.verify.compare.places.scalers import kept_events, own_scalers
 from amp_lint.verify.compare.places.scripted import scripted, uncompiled
 from amp_lint.verify.compare.plain import Plain
 from amp_lint.verify.compare.regions import regions, shown, yields
 from amp_lint.verify.compare.rewrites import Function
-from amp_lint.verify.compare.saved import dropped, states
 from amp_lint.verify.compare.side import Side, States, open_terms
 from amp_lint.verify.compare.traces import MAX_TRACES, are_many, changed, splits
 from amp_lint.verify.compare.units import common, name_of
@@ -40,7 +41,6 @@ from amp_lint.verify.obligations import (
     Autocast,
     Comparison,
     Construct,
-    Covered,
     Event,
     Expression,
     Object,
@@ -85,7 +85,9 @@ def compared(old: Eraser, new: Eraser) -> Comparison:
     obligations += states(before, after)
     obligations += (use for use in uses if not _shown(use, steps))
     obligations += (*policies[:_MAX_POLICIES], *expressions, *steps)
-    coverage, moved = _coverage(old, new, expressions, steps)
+    covering = _covering(old, new, expressions, steps)
+    coverage = covering.all
+    obligations += covering.casts
     found = {
         "unowned": cover.reasons(coverage),
         "loss": _unknown_losses(before, after),
@@ -93,7 +95,7 @@ def compared(old: Eraser, new: Eraser) -> Comparison:
         "condition": _conditional(old, new),
         "too-many": _TOO_MANY if len(policies) > _MAX_POLICIES else (),
         "object": other_objects,
-        "scaler-moved": moved,
+        "scaler-moved": covering.moved(),
         "step-moved": _moved_steps(before, after),
         "state": dropped(before, after),
         "patched": [
@@ -123,10 +125,10 @@ def _patched(side: Side) -> Iterator[str]:
                 yield f"line {side.line(call)}: `{shown(side, call)}` may make another function"
 
 
-def _coverage(
+def _covering(
     old: Eraser, new: Eraser, expressions: Sequence[Expression], steps: Sequence[Step]
-) -> tuple[tuple[Covered, ...], list[str]]:
-    """Every place that differs without AMP, and what answers for it; and what nobody does for."""
+) -> cover.Cover:
+    """Every place that differs without AMP, and what answers for it."""
 
     def rewrite(one: Plain, other: Plain) -> tuple[Plain, Plain]:
         if one.kind == other.kind == "FunctionDef":
@@ -134,8 +136,7 @@ def _coverage(
         return rewrites.alike_expressions(old, new, one, other)
 
     found = Alignment(old.tree, new.tree, rewrite)
-    covering = cover.Cover(old, new, found, expressions, steps)
-    return covering.all, [*covering.moved()]
+    return cover.Cover(old, new, found, expressions, steps)
 
 
 def _turned(old: Eraser, new: Eraser) -> Iterator[str]:
@@ -492,6 +493,8 @@ def _expressions(before: Eraser, after: Eraser) -> tuple[list[Expression], set[s
             try:
                 given_to = _given_to(old, new, changed_effects)
                 for item in _differences(old, new):
+                    if is_of_casts(*item.pair):
+                        continue  # each cast is told by itself
                     made = Expression(place, *item.pair, item.contexts, given_to)
                     key = *item.pair, item.contexts  # what is right in one may be wrong in another
                     known = found.get(key, made)

@@ -14,6 +14,7 @@ from amp_lint.amp.gradient_values import is_gradient
 from amp_lint.flow.values import arguments, literal
 from amp_lint.syntax.tree import descendants
 from amp_lint.verify.compare.align import Alignment, Differing, alike
+from amp_lint.verify.compare.casts import Casts
 from amp_lint.verify.compare.difference import NotComparableError, differences
 from amp_lint.verify.compare.effect_free import is_opaque
 from amp_lint.verify.compare.erase import Eraser
@@ -22,7 +23,7 @@ from amp_lint.verify.compare.marks import about, leftover
 from amp_lint.verify.compare.plain import BLOCK, Plain
 from amp_lint.verify.compare.side import Side
 from amp_lint.verify.compare.units import name_of
-from amp_lint.verify.obligations import Covered, Expression, Place, Program, Step
+from amp_lint.verify.obligations import Cast, Covered, Expression, Place, Program, Step
 from amp_lint.verify.terms import Term, show
 from amp_lint.vocabulary.amp import SHARDED
 from amp_lint.vocabulary.meaning import Meaning, Part
@@ -33,14 +34,15 @@ _SETTING = (cst.Assign, cst.AugAssign, cst.AnnAssign, cst.Del)
 _ABOUT = (Kind.STEP, Kind.ZERO_GRAD)
 _NO_EVENT = (None, Kind.OPAQUE, Kind.GRADIENT_READ, Kind.GRADIENT_REPAIR, Kind.SCHEDULE)
 """Calls that no trace replays."""
+_CAST = "cast"
 _LENGTH = 80
 """Characters of code in a report."""
 _Position = tuple[set[int], list[object]]
 _Placed = tuple[int, bytes]
 """Where a piece of code stands, and its digest."""
 _Around = tuple[Counter[bytes], Counter[bytes]]
-_Calls = Iterator[tuple[object, cst.Call]]
-"""Calls, and what they are in both texts."""
+_Calls = Iterator[tuple[tuple[str, bytes], cst.Call]]
+"""Calls, and what they are in both texts: their function and what they say."""
 
 
 class Cover:
@@ -55,11 +57,12 @@ class Cover:
         steps: Sequence[Step],
     ) -> None:
         self._before, self._after, self._found = before, after, found
+        self._casts = Casts(before, after)
         self._pairs = {(each.before, each.after) for each in expressions}
         self._old = _Events(before, [step.before for step in steps])
         self._new = _Events(after, [step.after for step in steps])
 
-    @property
+    @functools.cached_property
     def all(self) -> tuple[Covered, ...]:
         """Every place with its owner."""
         return tuple(map(self._covered, self._found.places))
@@ -110,6 +113,20 @@ class Cover:
 
     def _term(self, eraser: Eraser, node: Plain) -> Term | None:
         return eraser.side.lifter.found.get(id(node.node))
+
+    # --- dtypes -------------------------------------------------------------------------------
+
+    def is_cast(self, place: Differing) -> bool:
+        """Whether a value has another dtype, and nothing else differs."""
+        return self._casts.of(place) is not None
+
+    @property
+    def casts(self) -> Iterator[Cast]:
+        """What such places are."""
+        for place, covered in zip(self._found.places, self.all, strict=True):
+            found = self._casts.of(place) if covered.owner == _CAST else None
+            if found is not None:
+                yield Cast(covered.place, *found)
 
     # --- models in float16 --------------------------------------------------------------------
 
@@ -235,10 +252,10 @@ class Cover:
 
     def _gone(self) -> Iterator[str]:
         """``unscale_`` that is gone, before what may see the gradients until they are stepped."""
-        left = Counter(key for key, _ in _unscaled(self._after))
-        for key, call in _unscaled(self._before):
-            left[key] -= 1
-            if left[key] < 0 and self._old.is_seen_behind(call):
+        left = Counter(name for (name, _), call in _unscaled(self._after))
+        for (name, _), call in _unscaled(self._before):
+            left[name] -= 1
+            if left[name] < 0 and self._old.is_seen_behind(call):
                 yield f"{self._line_of(call)} was removed before what may see gradients"
 
     def _line_of(self, call: cst.Call) -> str:
@@ -549,6 +566,7 @@ _OWNERS: tuple[tuple[str, Callable[[Cover, Differing], bool]], ...] = (
     ("training step", Cover.is_half),
     ("helper", Cover.is_helper),
     ("import", Cover.is_import),
+    (_CAST, Cover.is_cast),
 )
 
 
