@@ -119,6 +119,8 @@ ONCE_PROVEN = {
     "kept-update-twice": "what a scaler does in a lambda, or as a method that is kept",
     "kept-states-walked": "what holds it may be no checkpoint",
     "kept-states-yielded": "what holds it may be no checkpoint",
+    "kept-module-asked-for-this": "`autocast` is another name, and may be asked for by its text",
+    "kept-state-before-more-now": "may not be what is saved",
     "kept-template-asked": "a checkpoint without the scaler is not loaded any more",
 }
 ONCE_REFUTED = (
@@ -132,6 +134,9 @@ ONCE_REFUTED = (
     "switch-update-if-on",
     "cond-update-of-helper",
     "kept-average-in-region",
+    "kept-loop-without-temporary",
+    "kept-module-asked-for-another",
+    "kept-state-before-more",
 )
 CANNOT_BE_TOLD = {
     "fair-unknown-between": "makes of another value is not known",

@@ -388,6 +388,8 @@ LOOKED_UP = """
         ("importlib.import_module(__name__)", True),
         ("importlib.import_module(name)", True),
         ("importlib.import_module('__main__')", True),
+        ("importlib.import_module(name).loss", True),
+        ("importlib.import_module(name).Net", False),
         ("__import__('losses')", True),
         ("inspect.getmodule(loss)", True),
         ("loss.__globals__", True),

@@ -248,8 +248,9 @@ class Walker:
             shared = frozenset().union(*map(self._shares, held))
             self._roots |= {name: shared | {name} for name in _names(node.target)}
         for name in sorted(changed):
-            if env.get(name, Input(name)) != Input(name):
-                self._note(f"start {name}", guards, env[name], node)
+            given = env.get(name, Input(name))
+            if not isinstance(given, Input) or given.key != name:  # else it is only itself
+                self._note(f"start {name}", guards, given, node)
         self._lifter.tick(*changed)
         env |= {name: self._lifter.fresh(name) for name in changed}
         self._touch(touched, env)

@@ -51,9 +51,19 @@ def _gives_names(model: Model, call: cst.Call) -> bool:
     """Whether a call gives the names of the module, or the module."""
     known = model.names.qualified(call.func)
     if not known.isdisjoint(_LOADING):
-        return not call.args or _may_be_own(model, call.args[0].value)
+        own = not call.args or _may_be_own(model, call.args[0].value)
+        return own and not _asks_for_another(model, call)
     asked = _BY_TEXT if call.args else _scopes(model, call)
     return not known.isdisjoint(asked | _MODULE_OF)
+
+
+def _asks_for_another(model: Model, call: cst.Call) -> bool:
+    """Whether a module that is loaded is asked for one name at once, which the file has not."""
+    holder = model.tree.parent(call)
+    if not isinstance(holder, cst.Attribute):
+        return False
+    bound = model.names.scope_of(model.tree.module).bindings
+    return holder.attr.value not in bound and not holder.attr.value.startswith("__")
 
 
 def _may_be_own(model: Model, name: cst.BaseExpression) -> bool:

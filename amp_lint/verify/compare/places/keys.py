@@ -10,6 +10,7 @@ from amp_lint.flow.values import literal
 from amp_lint.syntax.assignments import targets_of
 from amp_lint.verify.compare.regions import shown
 from amp_lint.verify.compare.side import Side
+from amp_lint.verify.terms import Term
 
 _LOAD = frozenset({"torch.load"})
 
@@ -17,19 +18,28 @@ _LOAD = frozenset({"torch.load"})
 def reasons(before: Side, after: Side) -> Iterator[str]:
     """The state of a scaler under a key that something else has, or that a ``**`` may have."""
     known = {before.lifter.term(each.key, {}): owner for _, each, owner in _saved_at(before)}
-    for display, element, owner in _saved_at(after):
+    hidden = {key for key, _ in _hidden(before)}
+    lost = {id(element) for key, element in _hidden(after) if key not in hidden}
+    for _, element, owner in _saved_at(after):
         key = after.lifter.term(element.key, {})
-        others = [each for each in display.elements if each is not element]
-        twice = any(
-            isinstance(each, cst.DictElement) and after.lifter.term(each.key, {}) == key
-            for each in others
-        )
-        place = display.elements.index(element)
-        behind = any(isinstance(e, cst.StarredDictElement) for e in display.elements[place:])
-        other = known.get(key, owner) != owner
-        if twice or other or behind:
+        if id(element) in lost or known.get(key, owner) != owner:
             yield f"line {after.line(element)}: `{shown(after, element)}` may not be what is saved"
     yield from _added(before, after)
+
+
+def _hidden(side: Side) -> Iterator[tuple[Term, cst.DictElement]]:
+    """The same that another element of the dict has the key of, or may have, by their key."""
+    for display, element, _ in _saved_at(side):
+        key = side.lifter.term(element.key, {})
+        place = display.elements.index(element)
+        twice = any(
+            isinstance(each, cst.DictElement) and side.lifter.term(each.key, {}) == key
+            for each in display.elements
+            if each is not element
+        )
+        behind = any(isinstance(e, cst.StarredDictElement) for e in display.elements[place:])
+        if twice or behind:
+            yield key, element
 
 
 def _added(before: Side, after: Side) -> Iterator[str]:
