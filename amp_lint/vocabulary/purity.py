@@ -20,9 +20,12 @@ PURE_METHODS = frozenset(
 )  # fmt: skip
 """Methods of tensors that compute a result and change nothing."""
 WRITING_METHODS = frozenset(
-    {f"{name}_" for name in PURE_METHODS}
-    | {"addcdiv_", "addcmul_", "copy_", "fill_", "lerp_", "zero_"}
-)
+    {
+        "add_", "addcdiv_", "addcmul_", "clamp_", "clamp_max_", "clamp_min_", "copy_", "div_",
+        "fill_", "lerp_", "masked_fill_", "mul_", "multiply_", "neg_", "pow_", "reciprocal_",
+        "rsqrt_", "sqrt_", "square_", "sub_", "zero_",
+    }
+)  # fmt: skip
 """Methods that write a result into their tensor: autocast leaves it, and them, as they are."""
 MODULE_CASTS = frozenset(
     {"bfloat16", "cpu", "cuda", "double", "float", "half", "to", "type"}

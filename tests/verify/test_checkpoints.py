@@ -145,6 +145,17 @@ OTHER = [
 TAKEN = [
     """
     states = []
+    states.extend([STATE])
+    states.append((path, STATE))
+    for each in states:
+        print(each)
+    """,
+    """
+    states = [lambda: STATE]
+    print(states[0]())
+    """,
+    """
+    states = []
     states.append(STATE)
     for each in states:
         for key in each:

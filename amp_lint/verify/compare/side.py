@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import functools
+import itertools
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
@@ -124,10 +125,12 @@ class Side:
     def has_kept_events(self) -> bool:
         """Whether events of a training step are kept, and run when somebody calls what has them.
 
-        In a ``lambda``, or as a method that is bound: ``step = scaler.step``.
+        In a ``lambda``, as a method that is bound: ``step = scaler.step``, or in one that is called
+        without its name: ``__exit__``.
         """
         tree, recognizer = self.model.tree, self.model.steps.recognizer
-        for node in tree.nodes(cst.Lambda):
+        functions = (f for f in tree.nodes(cst.FunctionDef) if _is_implicit(f.name.value))
+        for node in itertools.chain[cst.CSTNode](tree.nodes(cst.Lambda), functions):
             if _KEPT.intersection(map(recognizer.kind, tree.below(node, cst.Call))):
                 return True
         for word in (each for name in sorted(_KEPT_METHODS) for each in tree.named(name)):
@@ -223,8 +226,18 @@ class Side:
             return isinstance(node.operator, _CAST_OPERATORS)
         if not isinstance(term, Op) or self.model.regions.is_inert_call(node):
             return False
-        own = self.model.program.target(node) is not None
-        return own or term.form is not Form.METHOD or term.name not in WRITING_METHODS
+        writes = term.form is Form.METHOD and term.name in WRITING_METHODS
+        return not writes or term.name in self._defined
+
+    @functools.cached_property
+    def _defined(self) -> frozenset[str]:
+        """The names of the functions and methods of the file."""
+        return frozenset(each.name.value for each in self.model.tree.nodes(cst.FunctionDef))
+
+
+def _is_implicit(name: str) -> bool:
+    """Whether a method is called by syntax, or when an object ends."""
+    return name.startswith("__") and name.endswith("__") and name not in ("__init__", "__call__")
 
 
 def open_terms(terms: Iterable[Term]) -> frozenset[Term]:

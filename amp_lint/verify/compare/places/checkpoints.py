@@ -126,6 +126,8 @@ class _Flow:
                 yield from self.of(parent, steps)
             case cst.BinaryOperation(operator=cst.BitOr()):
                 yield from self.of(parent, steps)
+            case cst.Lambda():
+                yield _End.READ
             case _:
                 yield _End.HANDED_ON
 

@@ -19,7 +19,8 @@ End = TypeVar("End", covariant=True)
 
 _ADDING = frozenset({"append", "insert"})
 """Methods of a list that put an item into it."""
-_SILENT = _ADDING | {"clear", "count", "extend", "index", "remove", "reverse"}
+_JOINING = "extend"
+_SILENT = _ADDING | {"clear", "count", _JOINING, "index", "remove", "reverse"}
 _PICKING = frozenset({"get", "pop", "popleft"})
 _GIVING_ALL = frozenset({"copy", "values"})
 _ALIKE = frozenset(f"builtins.{name}" for name in ("iter", "list", "reversed", "sorted", "tuple"))
@@ -179,8 +180,12 @@ class Containers(Generic[End]):
             yield self._ends.read
             return
         names, target = self._model.names.qualified(call.func), self._model.program.target(call)
-        loop = self._tree.parent(call)
-        if target is not None:
+        loop, method = self._tree.parent(call), call.func
+        if isinstance(method, cst.Attribute) and method.attr.value == _JOINING:
+            yield from self._everywhere(method.value, steps, ...)
+        elif self._added_to(arg) is not None:
+            yield self._ends.read
+        elif target is not None:
             bound = self._model.program.bind(target, call)
             given = [name for name, value in bound.items() if value is arg.value]
             for param in self._tree.below(target, cst.Param):

@@ -69,7 +69,7 @@ def own_scalers(side: Side, steps: Sequence[Step]) -> Iterator[str]:
 def kept_events(side: Side, steps: Sequence[Step]) -> Iterator[str]:
     """That whoever has a ``lambda`` or a bound method runs events beside those replayed."""
     if side.has_kept_events and any(step.before.scalers or step.after.scalers for step in steps):
-        yield "what a scaler does in a lambda, or as a method that is kept, is not replayed"
+        yield "what a scaler does in a lambda, or a method that others run, is not replayed"
 
 
 def _is_method(side: Side, node: cst.Attribute) -> bool:
