@@ -160,7 +160,8 @@ SHARING = frozenset({"all_reduce", "copy_", "fill_"})
 SAVES = frozenset(
     {
         "cloudpickle.dump", "cloudpickle.dumps", "dill.dump", "dill.dumps", "joblib.dump",
-        "pickle.dump", "pickle.dumps", "torch.save", "torch_xla.core.xla_model.save",
+        "pickle.dump", "pickle.dumps", "torch.distributed.checkpoint.async_save",
+        "torch.distributed.checkpoint.save", "torch.save", "torch_xla.core.xla_model.save",
     }
 )  # fmt: skip
 """Functions that write what they are given first, whatever it is."""

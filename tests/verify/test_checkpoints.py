@@ -14,6 +14,7 @@ import copy
 import json
 import pickle
 import torch
+import torch.distributed.checkpoint as dcp
 from accelerate import Accelerator
 from safetensors.torch import save_file
 from library import keep
@@ -40,6 +41,8 @@ def reasons(code: str, state: str = NUMBERS) -> tuple[str, ...]:
 SAVED = [
     "torch.save(STATE, path)",
     "torch.save(obj=STATE, f=path)",
+    "dcp.save(STATE, checkpoint_id=path)",
+    "dcp.async_save(state_dict=STATE, checkpoint_id=path)",
     "torch.save({'run': STATE, 'name': path}, path)",
     "torch.save({**STATE, 'name': path}, path)",
     "torch.save(STATE if epoch else {}, path)",

@@ -26,6 +26,8 @@ _MAX_STEPS = 6  # names, calls and dicts around one another that a dict is follo
 _ASKING = DICT_CHANGES | {"get", "pop"}
 """Methods of a dict that ask for one item, or put some into it."""
 _COPY = "copy"
+_FIRST = ("obj", "state_dict")
+"""What the first parameter of a function that saves is called."""
 _BUILTINS = "builtins."
 _LOOKING = frozenset({"builtins.bool", "builtins.id", "builtins.isinstance", "builtins.type"})
 
@@ -262,8 +264,9 @@ class _Flow:
         is_call_of = self._model.roles.frameworks.is_call_of
         if any(method in row.methods and is_call_of(row, call) for row in SAVING):
             return True
-        first = arguments(call).get(0, "obj")
-        return bool(names) and names <= SAVES and arg.value is first
+        given = arguments(call)
+        firsts = (given.get(0, keyword) for keyword in _FIRST)
+        return bool(names) and names <= SAVES and any(arg.value is first for first in firsts)
 
     def _returned(self, node: cst.CSTNode, steps: int) -> Iterator[_End]:
         """What those who call do with what their function returns."""
