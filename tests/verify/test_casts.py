@@ -15,6 +15,7 @@ import kernels
 
 def warp(flow, image, config, on):
     grid = kernels.grid(flow)
+    grid = kernels.flip(grid) if on else grid
     result = kernels.sample(image, grid)
     size = torch.zeros(2, device=image.device)
     if on:

@@ -215,18 +215,18 @@ def dtype_of(model: Model, node: cst.BaseExpression) -> str:
             return f"{_OF}{dotted(owner)}" if dotted(owner) else ""
         case cst.IfExp(test=test, body=body, orelse=orelse):
             calls = any(isinstance(part, cst.Call) for part in (test, *descendants(test)))
-            known = {dtype_of(model, body), dtype_of(model, orelse), *[""] * calls}
+            known = {_no_name(model, body), _no_name(model, orelse), *[""] * calls}
             return "" if "" in known else f"{_NAMED}{model.tree.source(node)}"
         case cst.Name(value=name):
             values = [each.value for each in model.names.bindings(node)]
             known = {"" if v is None or v is node else _no_name(model, v) for v in values}
             found = known.pop() if len(known) == 1 else f"{_NAMED}{name}"
-            return "" if "" in {found, *known} else found
+            return "" if not values or "" in {found, *known} else found
     return ""
 
 
 def _no_name(model: Model, node: cst.BaseExpression) -> str:
-    """Which dtype an expression is, if it is no name itself."""
+    """Which dtype an expression is, if it is no name itself: what that stands for may have it."""
     return "" if isinstance(node, cst.Name) else dtype_of(model, node)
 
 
