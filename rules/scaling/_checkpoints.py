@@ -34,6 +34,8 @@ from amp_lint.vocabulary.training import (
 )
 from amp_lint.vocabulary.written import SCALER, STEPS
 
+from ._precision import Precision
+
 _INERT_BASES = frozenset({"torch.nn.Module", "builtins.object"})
 _WHOLE = (cst.Call, cst.DictComp, cst.ListComp, cst.Name)
 """What may be saved as it is: a state, those of several things, or what they are called."""
@@ -141,6 +143,7 @@ class Checkpoints:
         self.items = model.items
         self.halves = model.halves
         self.regions = model.regions
+        self.precision = model.part(Precision)
 
     @functools.cached_property
     def incomplete(self) -> list[Checkpoint]:
@@ -148,11 +151,12 @@ class Checkpoints:
         if not (self._scalers or self._steps):
             return []
         if self._mentions_state:
-            return [*self._forgotten()]
+            return [*filter(self._may_lose_scale, self._forgotten())]
         if self._is_never_half:
             return []  # nothing overflows, so that no step is skipped
         found = [c for state in self._optimizer_states() if (c := self._checkpoint(state))]
         found += (*self._handed_on(), *self._registered(), *self._given, *self._saved_as_given)
+        found = [*filter(self._may_lose_scale, found)]
         found.sort(key=lambda checkpoint: not checkpoint.is_stepped)
         unique = {self._identity(checkpoint.node): checkpoint for checkpoint in reversed(found)}
         whole = {self._place(c.node) for c in unique.values() if isinstance(c.node, cst.Dict)}
@@ -165,6 +169,13 @@ class Checkpoints:
         homes = (self.program.function_of(each.node) for each in self.regions.all)
         training = self.recognizer.training
         return self.halves.never_half and any(id(home) in training for home in homes if home)
+
+    def _may_lose_scale(self, checkpoint: Checkpoint) -> bool:
+        """Whether a scaler that is not saved may have to find its scale: for something float16."""
+        step = next((each for each in self._steps if each.call is checkpoint.steps), None)
+        made = self.roles.scaler_origins(step.scaler) if step is not None else []
+        made = made or self.roles.constructors(checkpoint.steps)
+        return not made or any(map(self.precision.may_serve_half, made))
 
     def _forgotten(self) -> Iterator[Checkpoint]:
         """One of several scalers that is not saved, though each of the others is: of those first.

@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 
 import libcst as cst
 
+from amp_lint.amp.gradient_values import is_never_tracked
 from amp_lint.amp.regions import Region
 from amp_lint.flow.branches import deciding
 from amp_lint.flow.conditions import (
@@ -47,17 +48,26 @@ from amp_lint.syntax.names import Binding, dotted
 from amp_lint.syntax.returns import returned
 from amp_lint.syntax.tree import descendants
 from amp_lint.vocabulary import written
-from amp_lint.vocabulary.amp import BFLOAT16_FLAGS, SCALE_ATTRIBUTES
+from amp_lint.vocabulary.amp import BFLOAT16_FLAGS, DEVICE_AUTOCAST, SCALE_ATTRIBUTES
 from amp_lint.vocabulary.frameworks import ACCELERATE
 from amp_lint.vocabulary.meaning import Part
 from amp_lint.vocabulary.operations import FLOAT16 as HALF
+from amp_lint.vocabulary.settings import BF16_CHECK, BF16_EMULATION_SINCE
 
 BFLOAT16, FLOAT16 = "torch.bfloat16", "torch.float16"
 _DTYPES = HALF | {BFLOAT16, "torch.float32", "torch.float", "torch.float64", "torch.double"}
-_SPELLINGS = {"torch.float16": HALF, "torch.half": HALF}
+_SPELLINGS = {
+    "torch.float16": HALF,
+    "torch.half": HALF,
+    "torch.float32": frozenset({"torch.float32", "torch.float"}),
+}
+_UNSCALED = (BFLOAT16, "torch.float32")
+"""What reaches as far as gradients do: no scale has to be found for it."""
 _FORWARD = "forward"
 _MAX_STEPS = 5
 _MAX_CASES = 12
+_MAX_FUNCTIONS = 100
+"""Functions that one step calls."""
 _MAX_SIZE = 60
 """Atoms of a formula beyond which a setting is not followed further."""
 _ACCELERATOR, *_ = ACCELERATE
@@ -98,6 +108,8 @@ class Precision:
         self.regions = model.regions
         self.steps = model.steps
         self.program = model.steps.program
+        self.reach = model.reach
+        self.target_torch = model.target_torch
         self._guards: dict[tuple[int, int], Formula] = {}
         self._truths: dict[tuple[int, int], Formula] = {}
 
@@ -124,6 +136,48 @@ class Precision:
         ]
         return Facts().allows(half, on, self.guard(region.node), *known)
 
+    def may_serve_half(self, call: cst.Call) -> bool:
+        """Whether a scaler may be on while something that it serves is float16, or not known.
+
+        It may where no region is in sight, or one of them is given no dtype.
+        """
+        on = both(self._on(call), *self._known)
+        outer, inner = self._serving_regions(call), self._inner_regions(call)
+        alone = both(on, opposite(either(*map(self._when_on, outer))))
+        states = [(each, on) for each in outer]
+        states += [(each, alone if _takes_over(each) else on) for each in inner]
+        return not states or any(self._may_be_needed(each, call, at) for each, at in states)
+
+    def _on(self, call: cst.Call) -> Formula:
+        """When a scaler is made and enabled; True where that is not known."""
+        made = self.roles.constructors(call)
+        given = [merged(each, spread(each, self.values)) for each in made]
+        switches = [self.roles.switch(each) for each in given]
+        known = [True if switch is None else self.truth(switch) for switch in switches]
+        return both(self.guard(call), either(*known))
+
+    @functools.cached_property
+    def _known(self) -> list[Formula]:
+        """What holds with the torch that the project requires: the check for bfloat16 says yes."""
+        if self.target_torch is None or self.target_torch < BF16_EMULATION_SINCE:
+            return []
+        checks = (call for call in self.tree.nodes(cst.Call) if not call.args)
+        found = (call for call in checks if self.names.is_only(call.func, {BF16_CHECK}))
+        return [Truthy(each) for each in dict.fromkeys(map(text, found))]
+
+    def _may_be_needed(self, region: Region, call: cst.Call, on: Formula) -> bool:
+        """Whether a region may be in float16, or in nobody knows what, where a scaler is on."""
+        wide: Formula = False
+        if region.dtype is not None:
+            wide = either(*(self._is_dtype(region.dtype, each, _MAX_STEPS) for each in _UNSCALED))
+        needed = both(on, self._when_on(region), self._scaled(call, region), opposite(wide))
+        return region.starred or bool(Facts().assume(needed))
+
+    def _when_on(self, region: Region) -> Formula:
+        """When a region is made and enabled."""
+        switch = True if region.enabled is None else self.truth(region.enabled)
+        return both(switch, self.guard(region.node))
+
     def _bf16_scaler(self, call: cst.Call) -> Bf16Scaler | None:
         made = self.roles.constructors(call)
         if all(map(self.roles.is_never_on, made)):
@@ -138,6 +192,8 @@ class Precision:
         on = both(self.guard(call), True if switch is None else self.truth(switch))
         plain = True if switch is None else formula(switch, self._key)
         served = list(self._served(call))
+        if any(self._is_half_within(region, on) for region in self._inner_regions(call)):
+            return None
         if not self.regions.all and (flag := self._only_bf16(call, switch, on)) is not None:
             return Bf16Scaler(call, flag, False, self._written(call, switch, False))
         for dtype, region_on in served:
@@ -226,11 +282,7 @@ class Precision:
             return
         for region in regions:
             if region.dtype is not None:
-                switch = True if region.enabled is None else self.truth(region.enabled)
-                yield (
-                    region.dtype,
-                    both(switch, self.guard(region.node), self._scaled(call, region)),
-                )
+                yield region.dtype, both(self._when_on(region), self._scaled(call, region))
         if not regions and (owner := self.values.enclosing_class(call)) is not None:
             for name, found in self.values.class_attributes(owner).items():
                 if _is_autocast_dtype(name):
@@ -259,6 +311,38 @@ class Precision:
         if not ranks and all(map(self._is_in_forward, self.regions.all)):
             ranks = set(range(len(self.regions.all)))
         return [self.regions.all[rank] for rank in sorted(ranks)]
+
+    def _inner_regions(self, call: cst.Call) -> list[Region]:
+        """The other regions that a step may enter: of the modules and functions that it calls.
+
+        But for those where no gradient is taken of anything.
+        """
+        outer = {id(region) for region in self._serving_regions(call)}
+        entered = [self.regions.all[rank] for rank in sorted(self._entered_below(call))]
+        return [
+            region
+            for region in entered
+            if id(region) not in outer and not is_never_tracked(self.program, region.node)
+        ]
+
+    def _entered_below(self, call: cst.Call) -> set[int]:
+        """The ranks of the regions that are entered in what the code that scales calls."""
+        scaling = self._scaling_calls(call)
+        homes = dict.fromkeys(self.tree.ancestor(each, cst.FunctionDef) for each in scaling)
+        todo = [each for home in homes for each in self._called_in(home)]
+        for function in todo:  # grows while it is read
+            if len(todo) < _MAX_FUNCTIONS:
+                todo += (each for each in self._called_in(function) if each not in todo)
+        return {rank for function in todo for rank in self._opened.get(id(function), ())}
+
+    def _called_in(self, function: cst.FunctionDef | None) -> list[cst.FunctionDef]:
+        """What the calls in a function run, each once; for None, those in none."""
+        calls = (
+            self.tree.nodes(cst.Call) if function is None else self.tree.below(function, cst.Call)
+        )
+        if function is None:
+            calls = [c for c in calls if self.tree.ancestor(c, cst.FunctionDef) is None]
+        return [*dict.fromkeys(each for call in calls for each in self.reach.targets(call))]
 
     def _is_in_forward(self, region: Region) -> bool:
         """Whether a region is that of a module's ``forward``, within or as its decorator."""
@@ -310,6 +394,12 @@ class Precision:
                 if isinstance(holder, cst.ClassDef):
                     found[id(holder)].add(rank)
         return dict(found)
+
+    def _is_half_within(self, region: Region, on: Formula) -> bool:
+        """Whether a region may be float16 within others, where a scaler is on."""
+        if _takes_over(region) or not self._is_plainly_half(region):
+            return False
+        return bool(Facts().assume(both(on, self._when_on(region))))
 
     def _is_plainly_half(self, region: Region) -> bool:
         if region.dtype is None:
@@ -398,7 +488,7 @@ class Precision:
         if isinstance(atom, Truthy):
             return self.truth(value, steps - 1)
         if isinstance(atom.constant, str) and atom.constant in _DTYPES:
-            return self._is_dtype(value, atom.constant, steps - 1)
+            return self._may_be_dtype(value, atom.constant, steps - 1)
         constant, start = literal(value), begins(value)
         if constant is not ...:
             return constant == atom.constant
@@ -531,6 +621,13 @@ class Precision:
                 return self.names.is_only(node, _SPELLINGS.get(wanted, {wanted}))
             return either(*(both(test, self._is_dtype(v, wanted, steps - 1)) for test, v in cases))
         return False
+
+    def _may_be_dtype(self, node: cst.BaseExpression, wanted: str, steps: int) -> Formula:
+        """When a value is the dtype ``wanted``, or may be it for all that is known."""
+        known = self._is_dtype(node, wanted, steps)
+        others = (self._is_dtype(node, each, steps) for each in (*_UNSCALED, FLOAT16))
+        itself = Equals(self._key(node) or text(node), wanted)
+        return either(known, both(itself, opposite(either(*others))))
 
     def _given_by_call(self, call: cst.Call, wanted: str, steps: int) -> Formula:
         """``table.get(name)``, ``getattr(torch, name)``, or what a function of the file returns."""
@@ -668,6 +765,11 @@ def _as_code(condition: Formula) -> str | None:
         case Not(Truthy(key)) if _SETTING.match(key):
             return f"not {key}"
     return None
+
+
+def _takes_over(region: Region) -> bool:
+    """Whether a region has the dtype of the one around it: the old calls have one of their own."""
+    return region.dtype is None and DEVICE_AUTOCAST.get(region.function) != "cuda"
 
 
 def _is_autocast_dtype(name: str) -> bool:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from amp_lint import engine, registry
+from amp_lint.model import Model
 from amp_lint.selection import Selection
 from amp_lint.syntax.project import Links
 from amp_lint.text.source import Source
@@ -1238,3 +1239,62 @@ def test_a_plain_step_beside_a_training_that_gets_the_scaler(
     old: str, new: str, count: int
 ) -> None:
     assert len(incomplete(FOUND_FIRST, old, new)) == count
+
+
+CHOSEN = """\
+import torch
+from tools import chosen
+def main(args, net, opt, batches):
+    SETUP
+    opt.load_state_dict(torch.load("x.pt"))
+    for x in batches:
+        with torch.autocast("cuda", dtype=t):
+            loss = net(x).mean()
+        s.scale(loss).backward()
+        s.step(opt)
+        s.update()
+    torch.save(opt.state_dict(), "x.pt")
+"""
+BY_HARDWARE = "t = torch.bfloat16 if torch.cuda.is_bf16_supported() else torch.float16"
+BY_OPTION = "t = torch.bfloat16 if args.bf16 else torch.float16"
+
+
+@pytest.mark.parametrize(
+    ("dtype", "switch", "count"),
+    [
+        (BY_HARDWARE, "t == torch.float16", 1),
+        (BY_OPTION, "args.bf16", 0),
+        (BY_OPTION, "not args.bf16", 1),
+        (BY_OPTION, "args.amp", 1),
+        (BY_OPTION, "t == torch.bfloat16", 0),
+        ("t = torch.bfloat16 if args.bf16 else torch.float", "args.amp", 0),
+        ("t = torch.bfloat16 if args.bf16 else chosen(args)", "args.amp", 1),
+        ("t = torch.bfloat16 if args.bf16 else chosen(args)", "t == torch.float16", 1),
+        ("t = chosen(args)", "t == torch.float16", 1),
+        ("t = chosen(args)", "t == torch.bfloat16", 1),
+    ],
+)
+def test_a_scaler_that_serves_no_float16_has_no_scale_to_find(
+    dtype: str, switch: str, count: int
+) -> None:
+    setup = f"{dtype}\n    s = torch.amp.GradScaler('cuda', enabled={switch})"
+    assert len(incomplete(CHOSEN, "SETUP", setup)) == count
+
+
+@pytest.mark.parametrize(
+    ("check", "torch", "count"),
+    [
+        ("torch.cuda.is_bf16_supported()", (2, 4), 0),
+        ("torch.cuda.is_bf16_supported()", (2, 3), 1),
+        ("torch.cuda.is_bf16_supported()", None, 1),
+        ("torch.cuda.is_bf16_supported(including_emulation=False)", (2, 4), 1),
+        ("torch.cuda.get_device_capability()[0] >= 8", (2, 4), 1),
+    ],
+)
+def test_a_check_for_bfloat16_that_always_says_yes(
+    check: str, torch: tuple[int, int] | None, count: int
+) -> None:
+    dtype = f"t = torch.bfloat16 if {check} else torch.float16"
+    setup = f"{dtype}\n    s = torch.amp.GradScaler('cuda', enabled=t == torch.float16)"
+    source = Source(CHOSEN.replace("SETUP", setup).encode(), "program.py")
+    assert len(Model(source, torch).part(Checkpoints).incomplete) == count
