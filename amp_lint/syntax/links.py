@@ -28,6 +28,8 @@ MAX_CHARACTERS = 25_000
 """Text that one file is linked with."""
 MAX_SHORT, MAX_RESERVED = 2_500, 7_500
 """Characters of a helper for which there is room after a long function took all, and that room."""
+MAX_ENTERING = 15_000
+"""Characters of the modules that open regions, for which there is room then."""
 MAX_CALLING = 75_000
 """Text of those that call it."""
 MAX_LINEAGE = 40_000
@@ -82,6 +84,7 @@ class _Pool(Enum):
     CALLING = auto()
     LINEAGE = auto()
     OTHERS = auto()
+    ENTERING = auto()
     RESERVED = auto()
 
 
@@ -118,6 +121,8 @@ class _Statement:
     """Whether it does, or defines something, if that matters."""
     gives: bool
     """Whether it defines a module, or gives a name a number."""
+    enters: bool
+    """Whether it defines a module that opens a region."""
     aids: bool
     """Whether it is an import or a small assignment, that others may need."""
     chains: frozenset[str]
@@ -284,6 +289,7 @@ class _Linker:
             _Pool.CALLING: MAX_CALLING,
             _Pool.LINEAGE: MAX_LINEAGE,
             _Pool.OTHERS: defining,
+            _Pool.ENTERING: MAX_ENTERING,
             _Pool.RESERVED: MAX_RESERVED,
         }
         lineage = self._lineage(graph)
@@ -296,6 +302,8 @@ class _Linker:
             size = sum(self._statement(each).size for each in wanted)
             pool = _Pool.LINEAGE if place in lineage else _Pool.OTHERS
             pool = _Pool.CALLING if place in graph.calling else pool
+            if size > room[pool] and self._statement(place).enters:
+                pool = _Pool.ENTERING
             pool = _Pool.RESERVED if size <= MAX_SHORT and size > room[pool] else pool
             if size <= room[pool]:
                 room[pool] -= size
@@ -754,6 +762,7 @@ def _statement(
     is_module = isinstance(node, ast.ClassDef) and _bases(node, _MODULE)
     gives = is_module or _is_number(node)
     matters = tells or (defining and (isinstance(node, _DEFINING) or gives))
+    enters = is_module and any(map(_is_context, parts))
     closed = is_module and not matters
     chains = () if closed else _chains(node)
     aids = isinstance(node, _AIDS) and size < _MAX_AID
@@ -764,6 +773,7 @@ def _statement(
         tells,
         matters,
         gives,
+        enters,
         aids,
         frozenset(chains),
         defaultdict(list),

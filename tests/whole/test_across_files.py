@@ -1370,3 +1370,72 @@ def test_places_in_files_that_were_not_named_are_told(tmp_path: Path, main: Run)
     (tmp_path / "agent.py").write_text(AGENT)
     full = main("--select", "AMP201", "-q", str(tmp_path / "agent.py")).out
     assert "optimizer.py:11: `backward` is called here" in full
+
+
+PYRAMID = f"""\
+{HEAD}
+
+class Pyramid(nn.Module):
+    def __init__(self, cfg):
+        super().__init__()
+        self.cfg = cfg
+        self.steps = nn.ModuleList(nn.Linear(8, 8) for _ in range(3))
+
+    def forward(self, x):
+        with torch.cuda.amp.autocast(enabled=self.cfg.mixed):
+            for step in self.steps:
+                x = step(x)
+        return x.float()
+"""
+MEASURED = f"""\
+{HEAD}
+
+def measure(net, loader):
+    with torch.autocast("cuda"):
+{chr(10).join(f"        total_{n} = '{'x' * 500}'" for n in range(60))}
+        return [net(x) for x in loader]
+"""
+FITTED = f"""\
+import torch
+from measured import measure
+from pyramid import Pyramid
+
+
+def main(cfg, loader, path):
+    net = Pyramid(cfg).cuda()
+    optimizer = torch.optim.AdamW(net.parameters())
+    scaler = torch.amp.GradScaler("cuda")
+    optimizer.load_state_dict(torch.load(path)["optimizer"])
+    for x in loader:
+        optimizer.zero_grad()
+        with torch.autocast("cuda", dtype=torch.bfloat16):
+            loss = net(x).mean()
+{STEP}    torch.save({{"optimizer": optimizer.state_dict()}}, path)
+    measure(net, loader)
+"""
+INNER = "torch.cuda.amp.autocast(enabled=self.cfg.mixed)"
+
+
+@pytest.mark.parametrize(
+    ("inner", "codes"),
+    [
+        (INNER, ["AMP111"]),  # which is float16, if nothing else is said, whatever is around it
+        ('torch.autocast("cuda", torch.float16)', ["AMP111"]),
+        ('torch.autocast("cuda", enabled=self.cfg.mixed)', ["AMP109"]),  # as what is around it
+        ("torch.cuda.amp.autocast(enabled=False)", ["AMP109"]),
+    ],
+)
+def test_a_module_of_another_file_opens_a_region_of_its_own(
+    inner: str, codes: list[str], tmp_path: Path, main: Run
+) -> None:
+    files = {"pyramid.py": PYRAMID.replace(INNER, inner), "measured.py": MEASURED}
+    lines = found(tmp_path, main, files | {"fit.py": FITTED}, "AMP109,AMP111")
+    assert [line.split()[1].strip(":") for line in lines] == codes
+
+
+def test_a_region_in_which_no_gradient_is_taken_needs_no_scaler(tmp_path: Path, main: Run) -> None:
+    inner = "with torch.cuda.amp.autocast(enabled=self.cfg.mixed):"
+    frozen = PYRAMID.replace(inner, f"with torch.no_grad(), {inner.removeprefix('with ')}")
+    files = {"pyramid.py": frozen, "measured.py": MEASURED, "fit.py": FITTED}
+    (line,) = found(tmp_path, main, files, "AMP109,AMP111")
+    assert "AMP109" in line
