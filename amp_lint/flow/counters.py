@@ -3,18 +3,34 @@
 from __future__ import annotations
 
 import functools
+from collections import Counter
 from collections.abc import Iterator
+from collections.abc import Set as AbstractSet
 
 import libcst as cst
 
-from amp_lint.flow.conditions import is_mode_test
+from amp_lint.flow.conditions import is_mode_test, text
 from amp_lint.flow.program import Program
 from amp_lint.flow.values import literal
 from amp_lint.syntax.assignments import assignments
 from amp_lint.syntax.names import dotted
+from amp_lint.vocabulary.purity import PROGRESS_BARS
 
 _ORDER = (cst.LessThan, cst.LessThanEqual, cst.GreaterThan, cst.GreaterThanEqual)
 _COUNTING = frozenset({"builtins.enumerate", "builtins.range", "itertools.count"})
+_ENDING: dict[type[cst.BaseCompOp], bool] = {
+    cst.Equal: True,
+    cst.GreaterThanEqual: True,
+    cst.NotEqual: False,
+    cst.LessThan: False,
+}
+"""Signs between a count and its end, with what they give in the last round alone."""
+_MIRRORED: dict[type[cst.BaseCompOp], type[cst.BaseCompOp]] = {
+    cst.LessThanEqual: cst.GreaterThanEqual,
+    cst.GreaterThan: cst.LessThan,
+    cst.GreaterThanEqual: cst.LessThanEqual,
+    cst.LessThan: cst.GreaterThan,
+}
 _MOST_STEPS = 4
 """Names that a count may go through."""
 
@@ -65,6 +81,57 @@ class Counters:
             if isinstance(each.operator, cst.AddAssign) and literal(each.value) == 1
         )
 
+    def end_tests(self, loop: cst.For) -> list[tuple[cst.Comparison, bool]]:
+        """The comparisons in a loop by which it finds its last round, with what each gives there.
+
+        ``i == len(loader) - 1`` in ``for i, x in enumerate(loader)``, be it wrapped in a bar that
+        shows the progress.
+        """
+        count, first, ends = self._counted(loop)
+        tests = self._program.tree.below(loop.body, cst.Comparison) if count else ()
+        found = ((test, _at_the_end(test, count, first, ends)) for test in tests)
+        return [(test, holds) for test, holds in found if holds is not None]
+
+    def _counted(self, loop: cst.For) -> tuple[str, int, frozenset[str]]:
+        """By what name a loop counts from where, and how the number of its rounds is written."""
+        target = (
+            loop.target.elements[0].value if isinstance(loop.target, cst.Tuple) else loop.target
+        )
+        made = next((e for e in self._walked(loop.iter) if self._is_counting(e)), None)
+        if not isinstance(target, cst.Name) or not isinstance(made, cst.Call):
+            return "", 0, frozenset()
+        given = [arg.value for arg in made.args]
+        if len(given) == 1 and dotted(made.func) == "range":
+            return target.value, 0, frozenset({text(given[0])})
+        start = literal(given[1]) if len(given) == 2 else 0
+        if dotted(made.func) != "enumerate" or type(start) is not int:
+            return "", 0, frozenset()
+        lengths = {f"len({text(each)})" for each in self._walked(given[0])}
+        named = (name for name, value in self._named_lengths if value in lengths)
+        return target.value, start, frozenset({*lengths, *named})
+
+    def _is_counting(self, node: cst.BaseExpression) -> bool:
+        if not isinstance(node, cst.Call) or not node.args:
+            return False
+        return self._program.names.is_only(node.func, _COUNTING)
+
+    def _walked(self, iterable: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
+        """What is looped over, itself and within bars that show the progress."""
+        yield iterable
+        values = [*self._program.values.alternatives(iterable)]
+        if len(values) == 1 and isinstance(values[0], cst.Call) and values[0].args:
+            names = self._program.names.qualified(values[0].func)
+            if names and all(name.startswith(PROGRESS_BARS) for name in names):
+                yield from self._walked(values[0].args[0].value)
+
+    @functools.cached_property
+    def _named_lengths(self) -> list[tuple[str, str]]:
+        """The names that are given the length of something once, and that."""
+        program = self._program
+        given = [(text(t), text(v)) for t, v in assignments(program.tree) if v is not None]
+        counts = Counter(name for name, _ in given)
+        return [(name, value) for name, value in given if counts[name] == 1 and value[:4] == "len("]
+
     def _is_of_loop(self, name: cst.Name) -> bool:
         """Whether a loop counts by a name."""
         program = self._program
@@ -97,3 +164,31 @@ class Counters:
             if isinstance(target, cst.Attribute) and isinstance(value, cst.Name):
                 found.setdefault(target.attr.value, []).append(value)
         return found
+
+
+def _at_the_end(
+    test: cst.Comparison, count: str, first: int, ends: AbstractSet[str]
+) -> bool | None:
+    """What a comparison of a count with the number of rounds gives in the last one.
+
+    None if it is no such comparison, or one that holds in other rounds, too.
+    """
+    if len(test.comparisons) != 1:
+        return None
+    (target,) = test.comparisons
+    (left, more), (right, less) = _shifted(test.left), _shifted(target.comparator)
+    sign = type(target.operator)
+    if text(right) == count:
+        (left, more), (right, less), sign = (right, less), (left, more), _MIRRORED.get(sign, sign)
+    if text(left) != count or text(right) not in ends or first - 1 + more != less:
+        return None
+    return _ENDING.get(sign)
+
+
+def _shifted(node: cst.BaseExpression) -> tuple[cst.BaseExpression, int]:
+    """``a`` and 1 of ``a + 1``."""
+    if isinstance(node, cst.BinaryOperation) and isinstance(node.right, cst.Integer):
+        number = int(node.right.value)
+        if isinstance(node.operator, (cst.Add, cst.Subtract)):
+            return node.left, number if isinstance(node.operator, cst.Add) else -number
+    return node, 0

@@ -54,6 +54,8 @@ def is_pure_function(name: str) -> bool:
     return name.startswith(_PURE_MODULES) or (module == "torch" and last in PURE_METHODS)
 
 
+PROGRESS_BARS = ("tqdm.", "rich.progress.track", "fastprogress.", "alive_progress.alive_it")
+"""What gives what it is given first, item by item, and shows how far that is: names begin so."""
 QUERIES = frozenset(
     {
         "format", "get", "get_backoff_factor", "get_growth_factor", "get_growth_interval",

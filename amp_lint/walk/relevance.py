@@ -14,6 +14,7 @@ from amp_lint.amp.regions import Regions
 from amp_lint.amp.roles import Roles
 from amp_lint.flow.branches import arms, leaves
 from amp_lint.flow.conditions import atoms, formula, is_mode_test, matches, text
+from amp_lint.flow.counters import Counters
 from amp_lint.flow.program import Program
 from amp_lint.syntax.assignments import assigned, assignments
 from amp_lint.syntax.memo import per_node
@@ -402,6 +403,25 @@ class Relevance:
     def branches(self, keys: Iterable[str]) -> bool:
         """Whether a test around events looks at one of these values, under this name."""
         return any(_last_word(key) in self._branching for key in keys)
+
+    @per_node
+    def end_tests(self, loop: cst.For) -> list[tuple[cst.Comparison, bool]]:
+        """The tests by which a loop finds its last round, with what each gives there."""
+        return self._counters.end_tests(loop)
+
+    @per_node
+    def asks_for_end(self, node: cst.If) -> bool:
+        """Whether a test is, among others, whether the round of a loop around is the last."""
+        loops = [loop for loop in self.program.loops(node) if isinstance(loop, cst.For)]
+        return any(
+            self.tree.contains(node.test, test)
+            for loop in loops[:1]
+            for test, _ in self.end_tests(loop)
+        )
+
+    @functools.cached_property
+    def _counters(self) -> Counters:
+        return Counters(self.program)
 
     @per_node
     def sets_flag(self, node: cst.If) -> bool:

@@ -11,7 +11,18 @@ import libcst as cst
 from amp_lint.amp.events import Event, Kind, recorded
 from amp_lint.amp.gradient_values import is_gradient
 from amp_lint.flow.branches import leaves
-from amp_lint.flow.conditions import Facts, Formula, atoms, both, captured, matches, text, truthy
+from amp_lint.flow.conditions import (
+    Facts,
+    Formula,
+    Truthy,
+    atoms,
+    both,
+    captured,
+    matches,
+    opposite,
+    text,
+    truthy,
+)
 from amp_lint.flow.values import literal
 from amp_lint.syntax.assignments import paired
 from amp_lint.syntax.tree import is_a
@@ -366,6 +377,7 @@ class Run(Evaluator):
         if known is None:  # with the condition, so that its id stays its own
             besides = self.besides(condition)
             lasting = self.relevance.matters(atoms(both(condition, besides)), node)
+            lasting = lasting or self.relevance.asks_for_end(node)
             known = self._asked[id(condition), id(node)] = condition, besides, lasting
         return known[1:]
 
@@ -510,10 +522,22 @@ class Run(Evaluator):
             starts = self._bounded(
                 [p._replace(exit=Exit.NONE) for p in rounds if p.exit in (Exit.NONE, Exit.CONTINUE)]
             )
-            ends += starts
+            ends += self._exhausted(node, starts, frame)
         if node.orelse is not None:
             ends = self.block(node.orelse.body, self._bounded(ends), frame)
         return self._bounded(ends + left)
+
+    def _exhausted(self, node: cst.For | cst.While, rounds: list[Path], frame: Frame) -> list[Path]:
+        """The paths whose last round may have been the last of all, by the tests that find it."""
+        tests = self.relevance.end_tests(node) if isinstance(node, cst.For) else []
+        if not tests:
+            return rounds
+        ends = []
+        for path in rounds:
+            found = ((self.formula(test, path, frame), holds) for test, holds in tests)
+            last = both(*(part if holds else opposite(part) for part, holds in found))
+            ends += [path] if path.facts.assume(last) else []
+        return ends
 
     def _round(self, node: cst.For | cst.While, starts: list[Path], frame: Frame) -> list[Path]:
         changed = self.program.assigned(node.body)

@@ -360,3 +360,56 @@ def test_a_helper_that_adds_to_gradients() -> None:
     source = Source(program(body + STEP).encode(), "train.py")
     fixed = fix(source, selection("AMP102"), unsafe=True).text
     assert "        scaler.unscale_(optimizer)\n        decay(0.1)\n" in fixed
+
+
+ROUNDS = """\
+import torch
+from tqdm.auto import tqdm
+
+def run(model, optimizer, loader, every, device):
+    scaler = torch.amp.GradScaler("cuda")
+    bar = tqdm(loader, desc="epoch")
+    rounds = len(loader)
+    for i, x in LOOP:
+        loss = model(x).mean() / every
+        scaler.scale(loss).backward()
+        if TEST:
+            scaler.step(optimizer)
+            scaler.update()
+            optimizer.zero_grad()
+    return sum(p.grad.norm() for p in model.parameters() if p.grad is not None)
+"""
+
+
+@pytest.mark.parametrize(
+    ("loop", "test", "count"),
+    [
+        ("enumerate(loader)", "(i + 1) % every == 0", 1),
+        ("enumerate(loader)", "(i + 1) % every == 0 or i == len(loader) - 1", 0),
+        ("enumerate(loader)", "i % every == 0 or (i + 1) == len(loader)", 0),
+        ("enumerate(loader, 1)", "i % every == 0 or i == len(loader)", 0),
+        ("enumerate(loader, start=1)", "not (i % every and i != len(loader))", 0),
+        ("enumerate(bar)", "(i + 1) % every == 0 or i >= len(loader) - 1", 0),
+        ("enumerate(bar)", "(i + 1) % every == 0 or len(bar) == i + 1", 0),
+        ("tqdm(enumerate(loader))", "(i + 1) % every == 0 or i + 1 == rounds", 0),
+        ("enumerate(loader)", "(i + 1) % every == 0 or i == len(loader)", 1),
+        ("enumerate(loader, 1)", "i % every == 0 or i == len(loader) - 1", 1),
+        ("enumerate(loader)", "(i + 1) % every == 0 or i == len(device) - 1", 1),
+        ("enumerate(device(loader))", "(i + 1) % every == 0 or i == len(loader) - 1", 1),
+        ("enumerate(loader)", "(i + 1) % every == 0 and i == len(loader) - 1", 1),
+    ],
+)
+def test_the_last_round_of_a_loop_steps(loop: str, test: str, count: int) -> None:
+    program = ROUNDS.replace("LOOP", loop).replace("TEST", test)
+    source = Source(program.encode(), "train.py")
+    assert len(check(source, selection("AMP102"))) == count
+
+
+def test_a_break_may_come_before_the_last_round() -> None:
+    test = "(i + 1) % every == 0 or i == len(loader) - 1"
+    program = ROUNDS.replace("LOOP", "enumerate(loader)").replace("TEST", test)
+    early = program.replace(
+        "    return sum", "        if i > 99:\n            break\n    return sum"
+    )
+    assert not check(Source(program.encode(), "train.py"), selection("AMP102"))
+    assert len(check(Source(early.encode(), "train.py"), selection("AMP102"))) == 1
