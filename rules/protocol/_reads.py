@@ -190,9 +190,22 @@ class Reads:
         assert isinstance(event.node, cst.Call)
         target = self.steps.program.target(event.node)
         homes = [self.tree.ancestor(event.node, cst.FunctionDef), *([target] if target else [])]
-        if any(map(self._uses_scale, homes)):
+        if any(map(self._uses_scale, homes)) or self._asks_if_finite(event.node):
             return True
-        return self._asks_if_finite(event.node)
+        inside = self._measured_by(target) if target and event.kind is Kind.GRADIENT_READ else []
+        return bool(inside) and all(map(self._asks_if_finite, inside))
+
+    def _measured_by(self, function: cst.FunctionDef) -> list[cst.Call]:
+        """The measures that a function takes of gradients, or those that it calls."""
+        program, recognizer = self.steps.program, self.steps.recognizer
+        todo = [function]
+        found: list[cst.Call] = []
+        for each in todo:  # grows while it is read
+            calls = self.tree.below(each, cst.Call)
+            found += (call for call in calls if recognizer.kind(call) is Kind.GRADIENT_READ)
+            called = filter(None, map(program.target, calls))
+            todo += (one for one in dict.fromkeys(called) if one not in todo)
+        return found
 
     def _uses_scale(self, home: cst.FunctionDef | None) -> bool:
         """Whether something is multiplied or divided by the scale in a function, or outside of all.
@@ -236,19 +249,27 @@ class Reads:
         uses = [
             name
             for name in self.tree.named(target.value)
-            if name is not target and self.tree.contains(home, name)
+            if name is not target and self.tree.contains(home, name) and not self._is_attr(name)
         ]
         return all(map(self._is_tested, uses))
+
+    def _is_attr(self, name: cst.Name) -> bool:
+        """Whether a name is that of an attribute, such as ``norm`` of ``torch.norm``."""
+        holder = self.tree.parent(name)
+        return isinstance(holder, cst.Attribute) and holder.attr is name
 
     def _is_tested(self, node: cst.BaseExpression) -> bool:
         """Whether an expression is an argument of ``isfinite``, ``isinf`` or ``isnan``.
 
-        Or is compared with 0, or divided by another measure: the scale does not change that.
+        Or is compared with 0, divided by another measure, or what gradients are divided by: the
+        scale does not change that.
         """
         for holder in self.tree.ancestors(node):
             if isinstance(holder, cst.Comparison) and self._is_with_zero(holder):
                 return True
-            if isinstance(holder, cst.BinaryOperation) and self._is_ratio(holder):
+            if isinstance(holder, cst.BinaryOperation) and (
+                self._is_ratio(holder) or self._is_direction(holder, node)
+            ):
                 return True
             if isinstance(holder, cst.Call) and FINITE.search(self.tree.source(holder.func)):
                 return True
@@ -265,6 +286,25 @@ class Reads:
             any(isinstance(part, cst.Call) and measure(part) for part in descendants(side))
             for side in (operation.left, operation.right)
         )
+
+    def _is_direction(self, operation: cst.BinaryOperation, measure: cst.CSTNode) -> bool:
+        """``p.grad / norm``, where it is not what a step takes then, which divides by the scale."""
+        if not isinstance(operation.operator, cst.Divide):
+            return False
+        gradients = self.steps.recognizer.gradients
+        if not self.tree.contains(operation.right, measure) or not gradients.holds(operation.left):
+            return False
+        home = self.tree.ancestor(operation, cst.FunctionDef) or self.tree.module
+        return not any(map(self._is_written, self._events_in(home)))
+
+    def _events_in(self, home: cst.CSTNode) -> Iterator[cst.CSTNode]:
+        nodes = self.steps.recognizer.event_nodes()
+        return (node for node in nodes if self.tree.contains(home, node))
+
+    def _is_written(self, node: cst.CSTNode) -> bool:
+        """Whether an event gives gradients other numbers."""
+        kind = self.steps.recognizer.kind(node) if isinstance(node, cst.Call) else None
+        return kind is Kind.GRADIENT_WRITE or not isinstance(node, cst.Call)
 
 
 class LimitedSteps:

@@ -413,3 +413,37 @@ def test_a_break_may_come_before_the_last_round() -> None:
     )
     assert not check(Source(program.encode(), "train.py"), selection("AMP102"))
     assert len(check(Source(early.encode(), "train.py"), selection("AMP102"))) == 1
+
+
+ATTACK = """\
+class Attack:
+    def __init__(self, model):
+        self.model, self.kept = model, {}
+
+    def perturb(self, radius):
+        for name, p in self.model.named_parameters():
+            self.kept[name] = p.data.clone()
+            norm = torch.norm(p.grad)
+            if norm != 0 and not torch.isnan(norm):
+                LINE
+
+
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "count"),
+    [
+        ("p.data.add_(radius * p.grad / norm)", 0),
+        ("p.data.add_(radius * p.grad / (norm + 1e-6))", 0),
+        ("p.data.add_(p.grad / norm * (torch.norm(p.data) + 1e-6))", 0),
+        ("p.data.add_(radius * p.grad * norm)", 1),
+        ("p.data.add_(radius / norm)", 1),
+        ("p.grad = p.grad / norm", 1),  # which the step divides by the scale
+        ("self.kept[name] = norm, p.grad / norm", 1),
+    ],
+)
+def test_a_direction_has_no_scale(line: str, count: int) -> None:
+    body = program("Attack(model).perturb(0.5)\n" + STEP)
+    text = body.replace("def train(", ATTACK.replace("LINE", line) + "def train(")
+    assert len(check(Source(text.encode(), "train.py"), selection("AMP102"))) == count
