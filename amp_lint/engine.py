@@ -121,10 +121,12 @@ def survivors(
         asked = sieve.asking(source.data, rules)
         defined = tuple(rule for rule in asked if rule.reads_models and links.models)
         asking = tuple(r for r in asked if links.callers and not r.reads_models)
-        others = tuple(rule for rule in rules if rule not in asking)
+        limited = tuple(rule for rule in rules if rule.limited_by_models and links.models)
+        others = tuple(rule for rule in rules if rule not in (*asking, *limited))
         groups = [
             _attached(source, selection, links, asking, found, calling=True),
             _attached(source, selection, links, others, found),
+            _attached(source, selection, links, limited, found, models=True),
             # who is not in sight may do more: so they are asked without, too
             _attached(source, selection, links, defined, found, calling=True, models=True),
         ]

@@ -71,6 +71,11 @@ class Rule:
 
     Their code is part of the model then, and that of the files that import this one.
     """
+    limited_by_models: ClassVar[bool] = False
+    """Whether what modules of other files give may be such that nothing is wrong.
+
+    Their code is part of the model then, but not that of the files that import this one.
+    """
     moves_names: ClassVar[bool] = False
     """Whether a fix may take a name away, which other files must not import from this one then."""
     respells: ClassVar[bool] = False

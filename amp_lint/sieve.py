@@ -85,7 +85,11 @@ class Sieve:
 
     def wants_models(self, data: bytes) -> bool:
         """Whether a rule asks what modules of other files give to a file with these bytes."""
-        return bool(self.asking(data, [rule for rule in self.rules if rule.reads_models]))
+        reading = [rule for rule in self.rules if rule.reads_models]
+        if self.asking(data, reading):
+            return True
+        limited = [rule for rule in self.rules if rule.limited_by_models]
+        return bool(limited and self._passing(limited, _Texts(self._words, data)))
 
     def wants_exports(self, data: bytes) -> bool:
         """Whether a rule may take away a name that others import from a file with these bytes."""

@@ -78,7 +78,8 @@ class PatternRule(Rule):
     _first: ClassVar[frozenset[str]]
 
     def __init_subclass__(cls) -> None:
-        """Derive from the pairs which identifiers a file must have."""
+        """Derive from the pairs which identifiers a file must have, and what limits numbers."""
+        cls.limited_by_models = cls.harmless > 0
         shapes = [parsed(pair.before) for pair in cls.pairs]
         cls._last = _any_word(shape.name for shape in shapes)
         cls._first = _any_word([n for n in shape.along() if n != "neg"][-1] for shape in shapes)

@@ -1439,3 +1439,70 @@ def test_a_region_in_which_no_gradient_is_taken_needs_no_scaler(tmp_path: Path, 
     files = {"pyramid.py": frozen, "measured.py": MEASURED, "fit.py": FITTED}
     (line,) = found(tmp_path, main, files, "AMP109,AMP111")
     assert "AMP109" in line
+
+
+HEADS = f"""\
+{HEAD}
+
+class Heads(nn.Module):
+    def __init__(self, width, actions):
+        super().__init__()
+        self.shared = nn.Linear(width, width)
+        self.choice = nn.Sequential(nn.Linear(width, actions), nn.Softmax(dim=1))
+        self.worth = nn.Linear(width, 1)
+
+    def forward(self, state):
+        shared = self.shared(state)
+        return self.choice(shared), self.worth(shared)
+
+
+class World(nn.Module):
+    def __init__(self, width, actions):
+        super().__init__()
+        self.encode = nn.Linear(width, width)
+        self.heads = Heads(width, actions)
+
+    def begin(self, seen):
+        state = self.encode(seen)
+        choice, worth = self.heads(state)
+        return state, choice, worth
+"""
+PLAYER = """\
+from nets.world import World
+
+
+class Player:
+    def __init__(self, config, device):
+        self.world = World(config.width, config.actions).to(device)
+"""
+PLAYED = f"""\
+{HEAD}from player import Player
+
+
+def train(config, loader):
+    player = Player(config, "cuda")
+    for seen, wanted in loader:
+        state, logits, worth = player.world.begin(seen)
+        p = F.softmax(logits, dim=1)
+        loss = -(wanted * torch.log(p + 1e-8)).sum() + worth.square().mean()
+        loss.backward()
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "count"),
+    [
+        ("", "", 0),  # a softmax of a softmax is never near 0
+        ("nn.Softmax(dim=1)", "nn.Tanh()", 0),
+        ("nn.Softmax(dim=1)", "nn.ReLU()", 1),
+        (", nn.Softmax(dim=1)", "", 1),
+        ("return state, choice, worth", "return state, 20 * choice, worth", 1),
+        ("return self.choice(shared), ", "return shared, ", 1),
+    ],
+)
+def test_what_a_module_of_another_file_gives_is_small(
+    old: str, new: str, count: int, tmp_path: Path, main: Run
+) -> None:
+    world = HEADS.replace(old, new) if old else HEADS
+    files = {"nets/__init__.py": "", "nets/world.py": world, "player.py": PLAYER}
+    assert len(found(tmp_path, main, files | {"play.py": PLAYED}, "AMP301")) == count
