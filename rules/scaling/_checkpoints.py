@@ -171,10 +171,13 @@ class Checkpoints:
         return self.halves.never_half and any(id(home) in training for home in homes if home)
 
     def _may_lose_scale(self, checkpoint: Checkpoint) -> bool:
-        """Whether a scaler that is not saved may have to find its scale: for something float16."""
+        """Whether a scaler that is not saved may have to find its scale."""
         step = next((each for each in self._steps if each.call is checkpoint.steps), None)
         made = self.roles.scaler_origins(step.scaler) if step is not None else []
-        made = made or self.roles.constructors(checkpoint.steps)
+        return self._may_find_scale(made or self.roles.constructors(checkpoint.steps))
+
+    def _may_find_scale(self, made: list[cst.Call]) -> bool:
+        """Whether one of some scalers may serve something float16; one that is not known may."""
         return not made or any(map(self.precision.may_serve_half, made))
 
     def _forgotten(self) -> Iterator[Checkpoint]:
@@ -727,8 +730,10 @@ class Checkpoints:
         return holder is not None and self._is_saved(holder)
 
     def is_scaled(self, optimizer: cst.BaseExpression) -> bool:
-        """Whether a scaler that may be on steps an optimizer, and nothing else does."""
-        stepped = any(self._is_of(step, optimizer) for step in self._steps)
+        """Whether a scaler that has to find its scale steps an optimizer, and nothing else does."""
+        steps = (step.scaler for step in self._steps if self._is_of(step, optimizer))
+        made = map(self.roles.scaler_origins, steps)
+        stepped = any(map(self._may_find_scale, made))
         return stepped and not self._is_stepped_directly(optimizer)
 
     def load_of(self, state: cst.Call) -> Load | None:

@@ -1281,6 +1281,20 @@ def test_a_scaler_that_serves_no_float16_has_no_scale_to_find(
     assert len(incomplete(CHOSEN, "SETUP", setup)) == count
 
 
+@pytest.mark.parametrize(("switch", "count"), [("args.bf16", 0), ("not args.bf16", 1)])
+def test_what_is_saved_and_not_loaded_has_a_scale_to_find(switch: str, count: int) -> None:
+    setup = f"{BY_OPTION}\n    s = torch.amp.GradScaler('cuda', enabled={switch})"
+    program = (
+        CHOSEN.replace("SETUP", setup)
+        .replace("torch.load", "open_it")
+        .replace(
+            "torch.save(opt.state_dict()", 'torch.save({"o": opt.state_dict(), "s": s.state_dict()}'
+        )
+    )
+    rules = tuple(rule for rule in registry.all_rules() if rule.code == "AMP111")
+    assert len(engine.check(Source(program.encode(), "program.py"), Selection(rules))) == count
+
+
 @pytest.mark.parametrize(
     ("check", "torch", "count"),
     [
