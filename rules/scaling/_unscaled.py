@@ -76,6 +76,8 @@ class Unscaled:
             return []
         if self._may_scale:
             found_here = [*self._switched, *self._never_scaled]
+            known = {id(forward.place) for forward in found_here}
+            found_here += (each for each in self._apart if id(each.place) not in known)
             return sorted(found_here, key=lambda forward: self.tree.order(forward.place))
         found: dict[int, UnscaledForward] = {}
         for backward, step in self._first_steps():
@@ -126,6 +128,40 @@ class Unscaled:
                 if region is not None and self.tree.is_own(test) and id(test) not in seen:
                     seen.add(id(test))
                     yield UnscaledForward(region, backward, step, test, never=test)
+
+    @property
+    def _apart(self) -> Iterator[UnscaledForward]:
+        """The same in functions that have nothing to do with what scales in the program."""
+        if not self._scales or self._sets_default_dtype or self._has_owner:
+            return
+        seen: set[int] = set()
+        for backward, step in self._first_steps():
+            for region in self._regions_of(backward, 0):
+                node = region.node
+                if id(node) in seen or not self.tree.is_own(node):
+                    continue
+                seen.add(id(node))
+                if self._is_always_on(region, backward) and self._is_apart(backward):
+                    yield UnscaledForward(region, backward, step, node)
+
+    def _is_apart(self, backward: cst.Call) -> bool:
+        """Whether a function, what it calls and the tests that it is called under scale nothing."""
+        function = self.steps.program.function_of(backward)
+        if function is None or id(function) in self._scaling:
+            return False
+        calls = self.steps.program.calls_by_class(function)
+        tests = (test for call in calls for test, _ in arms(self.tree, call))
+        names = (name for test in tests for name in self.tree.below(test, cst.Name))
+        return not any(map(self._is_about_scaling, names)) and not any(
+            self._is_used(name) and not isinstance(self.tree.parent(name), cst.Param)
+            for name in self.tree.below(function, cst.Name)
+        )
+
+    @functools.cached_property
+    def _scaling(self) -> frozenset[int]:
+        """Ids of the functions that scale a loss, or call one that does."""
+        calls = (call for calls in self._scales.values() for call in calls)
+        return self.steps.program.running(calls)
 
     def _idle_steps(self) -> Iterator[tuple[cst.Call, cst.CSTNode]]:
         """Backward calls of a loss that went through a scaler which is off, and its next step."""
@@ -184,9 +220,7 @@ class Unscaled:
     @functools.cached_property
     def _may_scale(self) -> bool:
         """Whether the program uses anything that scales, or owns the step."""
-        calls = self.tree.nodes(cst.Call)
-        scales = self.steps.recognizer.is_scale
-        if any(scales(c) or self.names.is_any(c.func, _DEFAULT_DTYPE) for c in calls):
+        if self._scales or self._sets_default_dtype:
             return True
         names = filter(self._is_used, self.tree.nodes(cst.Name))
         if self._has_owner or any(map(self._trains, names)):
@@ -194,6 +228,12 @@ class Unscaled:
         strings = self.tree.nodes(cst.SimpleString)
         found = (each for each in strings if self._about_scaling.search(each.value))
         return any(self._trains(each) and not self._is_aside(each) for each in found)
+
+    @property
+    def _sets_default_dtype(self) -> bool:
+        """Whether the program says what autocast casts to where that is not written out."""
+        calls = self.tree.nodes(cst.Call)
+        return any(self.names.is_any(call.func, _DEFAULT_DTYPE) for call in calls)
 
     def _trains(self, node: cst.CSTNode) -> bool:
         """Whether a place is in this file, or in a helper that takes part in a step."""
@@ -231,11 +271,7 @@ class Unscaled:
 
     def _is_used(self, name: cst.Name) -> bool:
         """Whether a name is about scaling, and more than imported, made, saved and loaded."""
-        is_word = self._about_scaling.search(name.value)
-        roles = self.steps.roles
-        is_scaler = roles.has_scalers_of_data and roles.is_scaler(name)
-        about = is_word or is_scaler or name.value in self._made
-        if not about or self._is_imported(name):
+        if not self._is_about_scaling(name) or self._is_imported(name):
             return False
         node: cst.CSTNode = name
         parent = self.tree.parent(node)
@@ -245,6 +281,13 @@ class Unscaled:
         kept = isinstance(parent, cst.Attribute) and parent.attr.value in STATES
         bound = isinstance(parent, cst.AssignTarget) and self._makes_local(parent)
         return not (made or kept or bound)
+
+    def _is_about_scaling(self, name: cst.Name) -> bool:
+        """Whether a name says, or stands for, what scales a loss."""
+        roles = self.steps.roles
+        is_scaler = roles.has_scalers_of_data and roles.is_scaler(name)
+        is_word = self._about_scaling.search(name.value) is not None
+        return is_word or is_scaler or name.value in self._made
 
     @property
     def _about_scaling(self) -> re.Pattern[str]:

@@ -505,3 +505,75 @@ def test_what_a_function_gives_that_makes_one_of_several_regions(
 ) -> None:
     assert old in MAKER
     assert len(model_of(MAKER.replace(old, new)).part(Unscaled).forwards) == count
+
+
+APART = """\
+import torch
+class Takes:
+    def __init__(self):
+        self._scaler = torch.amp.GradScaler("cuda")
+    def __call__(self, loss, opt):
+        self._scaler.scale(loss).backward()
+        self._scaler.step(opt)
+        self._scaler.update()
+class Trainer:
+    def takes(self):
+        grad_scaler = Takes()
+        return grad_scaler
+    def epoch(self, data, grad_scaler=None):
+        for x in data:
+            self.opt.zero_grad()
+            with torch.autocast("cuda"):
+                loss = self.net(x).sum()
+            loss.backward()
+            self.opt.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "count"),
+    [
+        ("", "", 1),
+        (
+            "            loss.backward",
+            "            self.grad_scaler = None\n            loss.backward",
+            0,
+        ),
+        (
+            "            loss.backward",
+            "            if grad_scaler: break\n            loss.backward",
+            0,
+        ),
+        ("loss.backward()", "self.back(loss)", 0),
+        ("loss.backward()", "Takes()(loss, self.opt)", 0),
+        ('autocast("cuda")', 'autocast("cuda", enabled=self.amp)', 0),
+        ('autocast("cuda")', 'autocast("cuda", torch.bfloat16)', 0),
+        ('autocast("cuda")', 'autocast("cuda", self.dtype)', 0),
+        ("            with torch", "            with self.near if x else torch", 0),
+        ("import torch\n", "import torch\ntorch.set_autocast_dtype('cuda', torch.bfloat16)\n", 0),
+        ("    def epoch", "    def run(self):\n        self.epoch(self.data)\n    def epoch", 1),
+        (
+            "    def epoch",
+            "    def run(self):\n        if not self.scaler: self.epoch(self.data)\n    def epoch",
+            0,
+        ),
+        (
+            "    def epoch",
+            "    def log(self, x): Takes()(self.other(x), self.opt)\n    def epoch",
+            1,
+        ),
+        (
+            "            loss.backward()",
+            "            self.log(x)\n            loss.backward()\n"
+            "    def log(self, x): Takes()(self.other(x), self.opt)\n"
+            "    def more(self):\n        for x in self.data:",
+            0,
+        ),
+    ],
+)
+def test_a_scaler_of_the_program_that_has_nothing_to_do_with_a_step(
+    old: str, new: str, count: int
+) -> None:
+    assert old in APART
+    program = APART.replace(old, new) if old else APART
+    assert len(model_of(program).part(Unscaled).forwards) == count
