@@ -334,6 +334,38 @@ def test_a_helper_that_picks_the_device(tmp_path: Path, returns: str, found: boo
     assert told == (["train.py:6 AMP213"] if found else [])
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "found"),
+    [
+        ("", "", True),
+        ("device=None", "device='cpu'", False),
+        ("device=None", "device", False),
+        ("device = pick(", "device = str(", False),
+        ('device != "cpu"', 'device not in ("cpu", "mps")', True),
+        ("model.half()", "model.float()", False),
+    ],
+)
+def test_a_device_that_a_helper_picks_where_none_is_given(
+    tmp_path: Path, old: str, new: str, found: bool
+) -> None:
+    program = """\
+        import torch
+        from utils import pick
+
+        def load(model, name, device=None):
+            if device is None:
+                device = pick(name)
+            if name and device != "cpu":
+                model.half()
+            return model
+        """
+    assert old in program
+    helper = "import torch\n\ndef pick(name):\n    return torch.device(name)\n"
+    program = program.replace(old, new) if old else program
+    told = findings(tmp_path, {"train.py": program, "utils.py": helper})
+    assert told == (["train.py:7 AMP213"] if found else [])
+
+
 def test_a_helper_that_picks_the_dtype(tmp_path: Path) -> None:
     program = """\
         import torch
