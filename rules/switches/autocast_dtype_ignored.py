@@ -10,6 +10,7 @@ from amp_lint._lazy import cst
 from amp_lint.edit import call_edits
 from amp_lint.rule import Rule
 from amp_lint.text.diagnostic import Applicability, Diagnostic, Fix, Severity, quoted
+from amp_lint.vocabulary import written
 from amp_lint.vocabulary.meaning import Role
 from amp_lint.vocabulary.operations import FLOAT16
 from amp_lint.vocabulary.table import words
@@ -28,6 +29,8 @@ _SETS_DTYPE = frozenset(
     }
 )  # fmt: skip
 _ON = "autocast is on here, with whatever dtype"
+_BACK = "this casts to float16 inside of a region of bfloat16: it gets no `dtype`"
+_KEEP = 'use `torch.autocast("cuda")`, which keeps the dtype around it'
 _ASK = 'cast to `torch.get_autocast_dtype("cuda")`'
 
 
@@ -41,8 +44,10 @@ class AutocastDtypeIgnored(Rule):
     fixes = (Applicability.SUGGEST,)
     requires = (
         words(Role.REGION) | {"is_autocast_enabled"},
-        frozenset({"add_argument", "float16", "half", "bf16"}),
+        frozenset({"add_argument", "float16", "half", "bf16", "bfloat16"}),
     )
+    reads_models = True
+    called_for = written.pattern(r"\bcuda\.amp\.autocast\b|\bcuda\.amp import", "cuda.amp")
 
     def check(self, model: Model) -> Iterator[Diagnostic]:
         """Report the regions, if none has a dtype and the option does not decide about them.
@@ -56,6 +61,7 @@ class AutocastDtypeIgnored(Rule):
             message = f"{quoted(model.tree.source(cast))} casts to float16 in bfloat16 regions, too"
             yield self.report(model, cast, message, [(test, _ON)], help=_ASK)
         yield from self._contradicted(model)
+        yield from self._inside(model)
         entered = [e for e in model.regions.entries if not e.region.never_enabled]
         if not entered or _is_set_elsewhere(model):
             return
@@ -77,6 +83,15 @@ class AutocastDtypeIgnored(Rule):
                 _fix(model, option, region),
                 help="pass the chosen one as `dtype=`",
             )
+
+    def _inside(self, model: Model) -> Iterator[Diagnostic]:
+        """Regions without a dtype that run in regions of bfloat16, and cast to float16 there."""
+        from ._inner import in_bfloat16
+
+        for inner in in_bfloat16(model):
+            related: list[tuple[cst.CSTNode, str]] = [(inner.outer.node, "bfloat16 is chosen here")]
+            related += [(call, "this runs it") for call in inner.calls]
+            yield self.report(model, inner.region.node, _BACK, related, help=_KEEP)
 
     def _chosen(self, model: Model, entered: Sequence[Entered]) -> Iterator[Diagnostic]:
         """Regions that a text for bfloat16 turns on, or beside which nothing reads the dtype."""

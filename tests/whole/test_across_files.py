@@ -44,6 +44,11 @@ def train(loader, optimizer):
 OUTSIDE = TRAIN.replace("            loss =", "            out = net(x)\n        loss =").replace(
     "compare(net(x), y)", "F.cross_entropy(out, y)"
 )
+OWN_REGION = NET.replace(
+    "        return self.body(x)",
+    "        with torch.cuda.amp.autocast(enabled=self.training):\n            return self.body(x)",
+)
+BRAIN = TRAIN.replace("torch.float16", "torch.bfloat16 if loader.brain else torch.float16")
 UNKNOWN_NET = "from timm import Net\n"
 BASE = """\
 import torch
@@ -601,6 +606,10 @@ MISTAKES = {
         },
         "scores.py:9:65: AMP313",
     ),
+    "a region of a network in a region of bfloat16": (
+        {"train.py": BRAIN, "net.py": OWN_REGION, "losses.py": "compare = print\n"},
+        "net.py:12:14: AMP210",
+    ),
     "an eps of a loss": (
         {
             "train.py": TRAIN,
@@ -1097,6 +1106,28 @@ RIGHT = {
             "losses.py": losses("return (torch.fft.rfft(a) - b).abs().mean()"),
         },
         "AMP319",
+    ),
+    "a region of a network in a region of float16": (
+        {"train.py": TRAIN, "net.py": OWN_REGION, "losses.py": "compare = print\n"},
+        "AMP210",
+    ),
+    "a region of a network that keeps the dtype around it": (
+        {
+            "train.py": BRAIN,
+            "net.py": OWN_REGION.replace("torch.cuda.amp.autocast(", 'torch.autocast("cuda", '),
+            "losses.py": "from torch.cuda.amp import autocast\ncompare = print\n",
+        },
+        "AMP210",
+    ),
+    "a region of a network before one of bfloat16": (
+        {
+            "train.py": BRAIN.replace("        with", "        y = net(x)\n        with").replace(
+                "compare(net(x), y)", "compare(x, y)"
+            ),
+            "net.py": OWN_REGION,
+            "losses.py": "compare = print\n",
+        },
+        "AMP210",
     ),
     "an eps of probabilities in float32": (
         {
