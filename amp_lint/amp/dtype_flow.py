@@ -25,6 +25,7 @@ from amp_lint.amp.dtypes import (
     tensor,
     told,
 )
+from amp_lint.amp.other_trainings import tries_out
 from amp_lint.amp.reach import Chain, Reach
 from amp_lint.amp.regions import Region, Regions
 from amp_lint.flow.program import Program
@@ -220,7 +221,8 @@ class DtypeFlow:
             return False
         home = self.program.function_of(chain.calls[-1])
         calls = self.tree.below(home or self.tree.module, cst.Call)
-        return any(_is_plain_backward(c) and self.program.function_of(c) is home for c in calls)
+        found = (c for c in calls if _is_plain_backward(c) and self.program.function_of(c) is home)
+        return any(not tries_out(self.tree, backward) for backward in found)
 
     def _configures(self, function: cst.FunctionDef, depth: int = _MAX_DEPTH) -> bool:
         """Whether it makes a module: its constructor, or what only that calls."""

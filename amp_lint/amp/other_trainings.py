@@ -19,6 +19,7 @@ from amp_lint.syntax.names import Names, dotted
 from amp_lint.syntax.tree import Tree
 from amp_lint.vocabulary.amp import LOAD_STATE_DICT
 from amp_lint.vocabulary.modules import CASTING, KEEPING, MODES, PARAMETERS, WRAPPED
+from amp_lint.vocabulary.table import words
 from amp_lint.vocabulary.written import BACKWARD, REGION, is_scaler, is_stepped
 
 _MODEL = re.compile(
@@ -28,8 +29,7 @@ _MODEL = re.compile(
 _TESTING = re.compile(
     r"^(?!.*train).*(eval|valid|test|infer|predict|sample|generate)", re.IGNORECASE
 )
-
-
+_STEPS = words(Kind.STEP)
 _OF_MODULES = PARAMETERS | MODES
 """Methods that show what they are called on to be a module."""
 _ASIDE = KEEPING | CASTING | LOAD_STATE_DICT.words
@@ -43,6 +43,33 @@ def _parted(node: cst.BaseExpression) -> tuple[str, str, str]:
 def _is_model(name: str) -> bool:
     """Whether something is called like a model, between underscores or not."""
     return _MODEL.search(name.strip("_")) is not None
+
+
+def tries_out(tree: Tree, backward: cst.Call) -> bool:
+    """Whether a backward is of a test, or of a file that is run itself, where nothing steps."""
+    home: cst.CSTNode | None = tree.ancestor(backward, cst.FunctionDef)
+    if isinstance(home, cst.FunctionDef):
+        home = home if _TESTING.search(home.name.value) else None
+    else:
+        home = next(filter(_is_of_script, tree.ancestors(backward)), None)
+    return home is not None and not any(map(_is_step, tree.below(home, cst.Call)))
+
+
+def _is_of_script(node: cst.CSTNode) -> bool:
+    """Whether it is ``if __name__ == "__main__":``."""
+    match node:
+        case cst.If(
+            test=cst.Comparison(
+                left=cst.Name("__name__"), comparisons=[cst.ComparisonTarget(cst.Equal())]
+            )
+        ):
+            return True
+    return False
+
+
+def _is_step(call: cst.Call) -> bool:
+    name = call.func.attr if isinstance(call.func, cst.Attribute) else call.func
+    return isinstance(name, cst.Name) and name.value in _STEPS
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,10 +136,13 @@ class Trainings:
 
     @functools.cached_property
     def trains(self) -> bool:
-        """Whether the file runs backward, or something of another file that seems to."""
+        """Whether the file runs backward, or something of another file that seems to.
+
+        But for what tries out a model.
+        """
         calls = self.tree.nodes(cst.Call)
         return any(
-            self.recognizer.kind(call) is Kind.BACKWARD
+            (self.recognizer.kind(call) is Kind.BACKWARD and not tries_out(self.tree, call))
             or self._names_backward(call)
             or self._takes_step(call)
             for call in calls

@@ -292,6 +292,33 @@ def test_methods_that_run_outside_of_the_region(
     assert [int(line.split(":")[1]) for line in lines] == rows
 
 
+TRIED = "Scores()(torch.rand(2, 2), torch.rand(2, 2), None).backward()\n"
+
+
+@pytest.mark.parametrize(
+    ("ending", "rows"),
+    [
+        pytest.param(f"    {TRIED}", [6, 12], id="a script that tries it out"),
+        pytest.param(f"    {TRIED}    optimizer.step()\n", [6], id="a script that trains it"),
+        pytest.param(f"\n\ndef test_scores():\n    {TRIED}", [6, 12], id="a test"),
+        pytest.param(
+            f"\n\ndef test_scores(optimizer):\n    {TRIED}    optimizer.step()\n",
+            [6],
+            id="a test that trains it",
+        ),
+        pytest.param(f"\n\ndef fit():\n    {TRIED}", [6], id="a function that may train it"),
+        pytest.param(f"\n\n{TRIED}", [6], id="whoever imports it"),
+    ],
+)
+def test_who_tries_a_model_out_does_not_train_it(
+    ending: str, rows: list[int], tmp_path: Path, main: Run
+) -> None:
+    program = PROGRAM.replace("Head", "Scores")
+    files = changed(model=SCORES + ending, trainer=TRAINER, program=program)
+    lines = found(tmp_path, main, files, "--preview", "--select", "AMP313")
+    assert [int(line.split(":")[1]) for line in lines] == rows
+
+
 PLAINLY = """\
 from model import Scores
 
