@@ -1,4 +1,4 @@
-"""Casts to float32 of all that a product is made of."""
+"""Casts: of all that a product is made of to float32, and of a model to 16 bits."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from amp_lint.flow.reaching import Flow
 from amp_lint.flow.values import Values, arguments, literal
 from amp_lint.syntax.names import Names, dotted
 from amp_lint.syntax.tree import Tree, descendants
-from amp_lint.vocabulary.modules import PARAMETER
+from amp_lint.vocabulary.modules import PARAMETER, TO_DTYPE
+from amp_lint.vocabulary.operations import CASTS, DTYPES
 
 _FLOAT32 = frozenset({"torch.float", "torch.float32"})
 _FUNCTIONS = {
@@ -37,6 +38,7 @@ _VIEWS = frozenset(
 
 
 _BY_ELEMENTS = (cst.Add, cst.Subtract, cst.Multiply, cst.Divide)
+_LOW = frozenset({"bfloat16", "float16"})
 _MAX_STEPS = 10  # from a factor back to its cast
 _MAX_CALLS = 20
 
@@ -189,3 +191,18 @@ def _is_of_integers(made: cst.Call) -> bool:
 
 def _says_dtype(node: cst.CSTNode) -> bool:
     return isinstance(node, cst.Arg) and node.keyword is not None and node.keyword.value == "dtype"
+
+
+def cast_to_low(names: Names, values: Values, call: cst.Call) -> str | None:
+    """The dtype of 16 bits to which a method casts what it is called on, or may."""
+    method = call.func.attr.value if isinstance(call.func, cst.Attribute) else ""
+    if not call.args:
+        return CASTS[method] if CASTS.get(method) in _LOW else None
+    given = (arg.value for arg in call.args if method in TO_DTYPE)
+    return next(filter(None, (low_dtype(names, values, each) for each in given)), None)
+
+
+def low_dtype(names: Names, values: Values, given: cst.BaseExpression) -> str | None:
+    """The dtype of 16 bits that an expression is, or may be."""
+    named = (name for each in values.alternatives(given) for name in names.qualified(each))
+    return next((DTYPES[name] for name in named if DTYPES.get(name) in _LOW), None)

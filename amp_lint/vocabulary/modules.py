@@ -33,6 +33,18 @@ WITHOUT_PARAMETERS = re.compile(
     r"^(?!Adaptive).*Loss$|Sigmoid$|Softmax$|Softmax2d$|^Softplus$|^(Re|LeakyRe|GE|Si|E)LU$|^Tanh$"
 )
 """Classes of torch.nn that have no parameters, and no tensors but those that they are given."""
+AVERAGES = frozenset(
+    {
+        "diffusers.EMAModel",
+        "diffusers.training_utils.EMAModel",
+        "torch.optim.swa_utils.AveragedModel",
+        "torch_ema.ExponentialMovingAverage",
+        "torch_ema.ema.ExponentialMovingAverage",
+    }
+)
+"""Classes that keep moving averages of a model's parameters, and can be cast."""
+FOLLOWING = frozenset({"step", "update", "update_parameters"})
+"""Methods by which they follow the model."""
 COPYING = frozenset({"copy.deepcopy"})
 WRAPPERS = frozenset(
     {

@@ -84,6 +84,46 @@ def averages(model: Model) -> Iterator[Average]:
             yield from _stepped(model, _bare(change.target), change.value, is_added=is_added)
 
 
+class CastAverage(NamedTuple):
+    """A cast of an object that keeps moving averages of a model's parameters."""
+
+    node: cst.Call
+    dtype: str
+    made: cst.Call
+    update: cst.Call
+    """Where it follows the model after that."""
+
+
+def cast_averages(model: Model) -> Iterator[CastAverage]:
+    """The casts to 16 bits of such objects that follow their model later on."""
+    from amp_lint.amp.casts import cast_to_low
+    from amp_lint.vocabulary.modules import AVERAGES
+
+    for call in model.tree.nodes(cst.Call):
+        dtype = cast_to_low(model.names, model.values, call)
+        if dtype is None or not isinstance(call.func, cst.Attribute):
+            continue
+        made = model.origins.makers(call.func.value)
+        update = _followed_after(model, call, call.func.value)
+        if made and update and all(model.names.is_any(each.func, AVERAGES) for each in made):
+            yield CastAverage(call, dtype, made[0], update)
+
+
+def _followed_after(model: Model, cast: cst.Call, average: cst.BaseExpression) -> cst.Call | None:
+    """The first update of an average behind a cast of it, in the same function."""
+    from amp_lint.vocabulary.modules import FOLLOWING
+
+    home, at = model.program.function_of(cast), model.tree.order(cast)
+    for call in model.tree.nodes(cst.Call):
+        func = call.func
+        if not isinstance(func, cst.Attribute) or func.attr.value not in FOLLOWING:
+            continue
+        is_later = model.tree.order(call) > at and model.program.function_of(call) is home
+        if is_later and model.origins.same(func.value, average):
+            return call
+    return None
+
+
 def counts(model: Model) -> Iterator[tuple[cst.CSTNode, cst.BaseExpression, cst.BaseExpression]]:
     """What is counted up, ``n += x`` or ``n = n + x``: where, ``n`` and ``x``."""
     for add in model.tree.nodes(cst.AugAssign):

@@ -11,9 +11,10 @@ from amp_lint.mistake import Account, Mistake
 from amp_lint.rule import Rule
 from amp_lint.syntax.parse import own_identifiers
 from amp_lint.text.diagnostic import Diagnostic, Severity, quoted
+from amp_lint.vocabulary.modules import AVERAGES
 from amp_lint.vocabulary.operations import EXACT
 
-from ._averages import Average, accumulated, averages, counts, is_of_weights
+from ._averages import Average, accumulated, averages, cast_averages, counts, is_of_weights
 from ._low import LOWERING, first, shown
 
 if TYPE_CHECKING:
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 _LARGEST_DECAY = {"bfloat16": 0.99, "float16": 0.999}
 """From which on a moving average does not get where it should: see the page."""
 _HELP = "keep it in float32, and cast what is read of it"
+_CAST = "moving averages in {} with a decay of {:g} or more stop short of what they follow"
+_UNCAST = "leave them in float32, and cast the model that gets them"
 _LOW = LOWERING | {"dtype", "type_as"}
 """What is in the code that makes something low."""
 
@@ -47,12 +50,18 @@ class LowPrecisionAccumulator(Rule):
 
     def may(self, facts: Facts) -> bool:
         """Whether anything that is accumulated may be made in low precision here."""
-        return any(_may_be_low(facts, name) for name in {*accumulated(facts)})
+        made = (name.rpartition(".")[2] for name in AVERAGES)
+        is_kept = any(name in facts.calls for name in made)
+        return is_kept or any(_may_be_low(facts, name) for name in {*accumulated(facts)})
 
     def check(self, model: Model) -> Iterator[Diagnostic]:
         """Judge every moving average and every counter in the dtypes that it may have."""
         for average in averages(model):
             yield from first(model, average.node, self._judge, average)
+        for cast in cast_averages(model):
+            related = [(cast.made, "it is made here"), (cast.update, "and follows the model here")]
+            message = _CAST.format(cast.dtype, _LARGEST_DECAY[cast.dtype])
+            yield self.report(model, cast.node, message, related, help=_UNCAST)
         for count in counts(model):
             if model.program.loop(count[0]) is not None:
                 yield from first(model, count[0], self._count, count)

@@ -8,11 +8,11 @@ from typing import NamedTuple
 
 import libcst as cst
 
+from amp_lint.amp.casts import cast_to_low, low_dtype
 from amp_lint.model import Model
 from amp_lint.vocabulary.frameworks import FSDP_PRECISION, ROTARY_MODELS
 from amp_lint.vocabulary.meaning import Part
 from amp_lint.vocabulary.modules import TO_DTYPE
-from amp_lint.vocabulary.operations import CASTS, DTYPES
 
 _OFF = {"bfloat16": 5, "float16": 1}
 """By how many rad an angle is off over 4096 positions, measured with a base of 10000."""
@@ -51,7 +51,7 @@ class Rounding(NamedTuple):
 def by_fsdp(model: Model, call: cst.Call) -> Rounding | None:
     """The dtype that FSDP is told to give buffers, where frequencies are known to be among them."""
     given = model.values.argument(call, *FSDP_PRECISION.place(Part.DTYPE))
-    dtype = _low(model, given) if given is not None else None
+    dtype = low_dtype(model.names, model.values, given) if given is not None else None
     kept = _frequencies(model) if dtype is not None else None
     if given is None or dtype is None or kept is None:
         return None
@@ -65,7 +65,8 @@ def by_casts(model: Model) -> Iterator[Rounding]:
         for buffers in (model.dtypes.frequency_buffers, model.dtypes.complex_buffers)
     )
     for call in model.tree.nodes(cst.Call) if kept or others else ():
-        if not isinstance(call.func, cst.Attribute) or (dtype := _cast_to(model, call)) is None:
+        dtype = cast_to_low(model.names, model.values, call)
+        if not isinstance(call.func, cst.Attribute) or dtype is None:
             continue
         parts = [id(part) for part in model.origins.parts(call.func.value)]
         # half() and bfloat16() leave complex buffers as they are
@@ -75,22 +76,6 @@ def by_casts(model: Model) -> Iterator[Rounding]:
             if part is not None:
                 yield Rounding(call, dtype, part, is_complex=buffers is made_real)
                 break
-
-
-def _cast_to(model: Model, call: cst.Call) -> str | None:
-    """The dtype of 16 bits to which a method casts what it is called on."""
-    method = call.func.attr.value if isinstance(call.func, cst.Attribute) else ""
-    if not call.args:
-        return CASTS[method] if CASTS.get(method) in _OFF else None
-    given = (arg.value for arg in call.args if method in TO_DTYPE)
-    return next(filter(None, (_low(model, each) for each in given)), None)
-
-
-def _low(model: Model, given: cst.BaseExpression) -> str | None:
-    """The dtype of 16 bits that an expression is, or may be."""
-    values = model.values.alternatives(given)
-    named = (name for value in values for name in model.names.qualified(value))
-    return next((DTYPES[name] for name in named if DTYPES.get(name) in _OFF), None)
 
 
 def _frequencies(model: Model) -> cst.CSTNode | None:
