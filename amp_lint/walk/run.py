@@ -14,7 +14,6 @@ from amp_lint.flow.branches import leaves
 from amp_lint.flow.conditions import (
     Facts,
     Formula,
-    Truthy,
     atoms,
     both,
     captured,
