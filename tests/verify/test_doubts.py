@@ -151,7 +151,7 @@ CANNOT_BE_TOLD = {
     "commit-checkpoint-of-more": "what is indexed by a text is no tensor",
     "commit-guard-of-dtype": "says nothing of other dtypes",
     "commit-update-of-small-scale": "was removed or moved",
-    "commit-loss-of-called-main": "became `net(images + noise).float()`",
+    "commit-loss-of-called-main": "became `torch.randn(images.shape, dtype=args.dtype",
     "update-in-the-caller": "line 21: `self.scaler.scale(loss).backward()`: whether the loss",
     "step-in-two": "line 5: `scaler.scale(loss).backward()`: whether the loss",
 }
