@@ -13,7 +13,7 @@ from amp_lint.syntax.parse import TooDeepError, parse
 from amp_lint.vocabulary.written import Look
 
 _FUNCTION = re.compile(rb"^([ \t]*)(?:async[ \t]+)?def\b", re.MULTILINE)
-_CALLED = re.compile(rb"\s*\(")
+_CALLED = re.compile(rb"(?<=\w)\s*\(")
 _OUTER = (ast.Global, ast.Nonlocal)
 """What says that a name is not the function's own."""
 

@@ -27,7 +27,9 @@ from amp_lint.vocabulary.written import lines
 _SELF = frozenset({"self", "cls"})
 _DEFINED = rb"\bdef[ \t]+%b\b|(?<!:)(?<![:|][ \t])(?<!\[)\b%b\b[^(=\n]*=(?!=)"
 """Where a name is that of a function, or of something that is assigned; not an annotation."""
-_IMPORT = re.compile(rb"[ \t]*(?:from[ \t]+[\w.]+[ \t]+)?import[ \t]+(.+)")
+_LONG = 1_000
+"""Bytes of a line that is not searched for what it defines."""
+_IMPORT = re.compile(rb"^[ \t]*(?:from[ \t]+[\w.]+[ \t]+)?import[ \t]+(.+)", re.MULTILINE)
 Definition = ast.FunctionDef | ast.AsyncFunctionDef
 Answer = TypeVar("Answer")
 _At = tuple[ast.expr, int]
@@ -173,7 +175,8 @@ class Facts:
             owner = owner.value
         if isinstance(owner, ast.Name) and owner.id == "torch":
             return False
-        return _is_defined(function.attr.encode(), self.whole)
+        name = function.attr
+        return not name.isascii() or _is_defined(name.encode(), self.whole)
 
     def ends(self, node: ast.expr) -> Iterator[ast.expr]:
         """What a value may be, followed through variables, attributes and choices."""
@@ -215,14 +218,15 @@ def _imported(text: bytes) -> frozenset[str]:
     """What is imported on single lines of a program, as it is called there."""
     found = (_IMPORT.match(text, *line) for line in lines(text, b"import"))
     items = (item for line in found if line for item in line[1].split(b","))
-    return frozenset(item.split()[-1].partition(b".")[0].decode() for item in items if item.split())
+    names = (item.split()[-1].partition(b".")[0] for item in items if item.split())
+    return frozenset(name.decode("utf-8", "replace") for name in names)
 
 
 @functools.lru_cache(maxsize=256)
 def _is_defined(name: bytes, text: bytes) -> bool:
     """Whether a function of a program has a name, or something that is assigned."""
     defined = re.compile(_DEFINED % (name, name))
-    return any(defined.search(text, *line) for line in lines(text, name))
+    return any(end - at > _LONG or defined.search(text, at, end) for at, end in lines(text, name))
 
 
 def parameters(found: Facts) -> Set[str]:

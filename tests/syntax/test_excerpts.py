@@ -70,6 +70,7 @@ def test_a_function_shows_what_its_logarithm_is_of(lines: str) -> None:
         "for q in n:\n    torch.log(q)",
         "a, b = helper(n)\nb.log()",
         "global a\na = 1\ntorch.log(a)",
+        "torch.log(n.größe())",  # in whatever encoding
         "f = torch.log",  # that is called elsewhere
         "f = lambda q: torch.log(q)",
     ],
@@ -90,6 +91,13 @@ def test_what_is_from_outside_of_a_function_is_unknown(lines: str) -> None:
 )
 def test_where_a_function_begins_and_ends(more: str, open_: bool) -> None:
     assert may("torch.log(torch.ones(1))", more) is open_
+
+
+def test_an_encoding_that_is_not_read_is_no_error() -> None:
+    rule = find("AMP301")
+    assert rule is not None
+    code = b"from caf\xe9 import caf\xe9\nimport caf\xe9\ndef f(x):\n    torch.log(caf)\n"
+    assert rule.may_in(code, preview=False)
 
 
 def test_each_function_is_read_once() -> None:
