@@ -560,9 +560,11 @@ class Evaluator(ABC):
         update = path.updated
         if update is None and event.kind is Kind.SCHEDULE and path.earlier is not None:
             self.early.setdefault((id(path.earlier.node), id(event.node)), (path.earlier, event))
-        if update is None or not path.gradients.kinds.isdisjoint({Kind.BACKWARD, Kind.OPAQUE}):
+        kinds = path.gradients.kinds
+        if update is None or Kind.BACKWARD in kinds:
             return
         late = event.kind in (Kind.STEP, Kind.UPDATE) and event.scaler == update.scaler is not None
+        late = late and Kind.OPAQUE not in kinds  # which makes no scheduler's step depend on it
         sets_scale = event.kind is Kind.UPDATE and event.optimizer is not None
         late = late and not path.updated_alone
         late = late and not sets_scale and not self._is_cleared(path, event)

@@ -15,7 +15,7 @@ from amp_lint.flow.conditions import is_mode_test, text
 from amp_lint.flow.counters import Counters
 from amp_lint.flow.values import arguments
 from amp_lint.mistake import Mistake
-from amp_lint.syntax.assignments import targets_of
+from amp_lint.syntax.assignments import assigned, targets_of
 from amp_lint.syntax.memo import per_node
 from amp_lint.syntax.names import dotted
 from amp_lint.syntax.tree import Tree, descendants
@@ -734,10 +734,20 @@ class Mistakes:
         return may_skip and (step.framework is Role.APEX or by_itself)
 
     def _is_skipped_too(self, schedule: Event) -> bool:
-        """Whether a test of the scale decides about the scheduler."""
+        """Whether a test of the scale decides about the scheduler, or of what has the scaler."""
         values = self.steps.recognizer.values
-        tests = (test for test, _ in deciding(self.tree, schedule.node))
-        return any(is_made_from_scale(p, values) for test in tests for p in _parts(test))
+        parts = [p for test, _ in deciding(self.tree, schedule.node) for p in _parts(test)]
+        told = self._told(schedule.node) if parts else frozenset()
+        return any(dotted(p) in told or is_made_from_scale(p, values) for p in parts)
+
+    def _told(self, node: cst.CSTNode) -> frozenset[str | None]:
+        """The names in a function of what comes out of code that is not seen and has the scaler."""
+        home, kind = self._home(node) or self.tree.module, self.steps.recognizer.kind
+        calls = (c for c in self.tree.below(home, cst.Call) if kind(c) is Kind.OPAQUE)
+        lines = (self.tree.statement(call) for call in calls)
+        simple = (line for line in lines if isinstance(line, cst.SimpleStatementLine))
+        parts = (part for line in simple for part in line.body)
+        return frozenset(dotted(target) for part in parts for target, _ in assigned(part))
 
     def _gives_up(self, leaving: cst.CSTNode) -> bool:
         """Whether a step is left out because of its gradients, not until the last micro-batch."""

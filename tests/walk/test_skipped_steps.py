@@ -119,3 +119,44 @@ def test_a_scheduler_that_is_told_how_many_rounds_there_were(
 ) -> None:
     assert old in COUNTED
     assert len(model_of(COUNTED.replace(old, new)).mistakes.scheduled) == count
+
+
+SHOWN = """\
+import torch
+from progress import Progress
+def train(net, opt, scheduler, batches):
+    scaler = torch.amp.GradScaler("cuda")
+    progress = Progress(net)
+    for x in batches:
+        opt.zero_grad()
+        scaler.scale(net(x).mean()).backward()
+        scaler.step(opt)
+        scaler.update()
+        told = progress.show(net, scaler)
+        scheduler.step()
+"""
+STEP = "        scheduler.step()"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "count"),
+    [
+        (STEP, STEP, 1),
+        (STEP, f"        if told:\n    {STEP}", 0),
+        (STEP, f"        if told is not None:\n    {STEP}", 0),
+        ("told =", "told, norm =", 1),
+        (
+            f"told = progress.show(net, scaler)\n{STEP}",
+            f"told, norm = progress.show(net, scaler)\n        if told:\n    {STEP}",
+            0,
+        ),
+        (STEP, f"        if not told:\n            continue\n{STEP}", 0),
+        (STEP, f"        if scheduler is not None:\n    {STEP}", 1),
+        (STEP, "    scheduler.step()", 0),
+    ],
+)
+def test_a_scheduler_behind_a_call_that_is_handed_the_scaler(
+    old: str, new: str, count: int
+) -> None:
+    assert old in SHOWN
+    assert len(model_of(SHOWN.replace(old, new)).mistakes.scheduled) == count
