@@ -8,7 +8,7 @@ GradScaler is a protocol: per scaler and optimizer the gradients go from ready o
 from __future__ import annotations
 
 import functools
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import libcst as cst
@@ -17,6 +17,7 @@ from amp_lint.amp.frameworks import is_owner
 from amp_lint.amp.gradient_values import GradientValues, is_gradient
 from amp_lint.amp.regions import Region
 from amp_lint.amp.roles import Roles
+from amp_lint.flow.branches import deciding
 from amp_lint.flow.counters import Counters
 from amp_lint.flow.forwarding import direct
 from amp_lint.flow.program import Program, is_stub
@@ -33,7 +34,7 @@ from amp_lint.vocabulary.meaning import Meaning, Part, Role
 from amp_lint.vocabulary.operations import ONES
 from amp_lint.vocabulary.purity import ASKING
 from amp_lint.vocabulary.table import BY_METHOD, BY_NAME, methods, rows, words
-from amp_lint.vocabulary.training import COPY, NORMS
+from amp_lint.vocabulary.training import COPY, NORMS, UPDATES_STEP
 from amp_lint.vocabulary.written import STEPS, UNSCALE, handles_scale, reads_scale
 
 _SCALING = methods(Role.SCALER, rows(Role.SCALED_LOSS))
@@ -293,14 +294,29 @@ class Recognizer:
 
     def _is_schedule(self, call: cst.Call, owner: cst.BaseExpression) -> bool:
         """One that counts steps: what is given a metric or an epoch counts those."""
-        own = self.program.target(call) is not None
-        counts = not call.args or self._is_told_rounds(call)
-        return not own and counts and self.roles.schedules_rate(owner)
+        if _last_word(call.func) in UPDATES_STEP.methods:
+            counts = self._is_told_updates(call) and self.roles.counts_updates(call, owner)
+        else:
+            own = self.program.target(call) is not None
+            counts = not own and (not call.args or self._is_told_rounds(call))
+        return counts and self.roles.schedules_rate(owner)
 
     def _is_told_rounds(self, call: cst.Call) -> bool:
         """Whether all that a method is given is how many rounds there were."""
         given = [arg.value for arg in call.args if not arg.star]
-        return len(given) == len(call.args) == 1 and self._counters.counts_rounds(given[0], call)
+        if len(given) != len(call.args) or len(given) != 1:
+            return False
+        return self._are_of_all(self._counters.raised(given[0], call))
+
+    def _is_told_updates(self, call: cst.Call) -> bool:
+        """Whether a method is told how many rounds there were, as if each were an update."""
+        given = arguments(call).get(0, UPDATES_STEP.order[0])
+        return given is not None and self._are_of_all(self._counters.rounds(given, call))
+
+    def _are_of_all(self, counted: Sequence[cst.CSTNode]) -> bool:
+        """Whether a number is raised in all rounds, not only where the scale did not fall."""
+        tests = (test for each in counted for test, _ in deciding(self.tree, each))
+        return bool(counted) and not any(decides_by_scale(test, self.values) for test in tests)
 
     @functools.cached_property
     def _counters(self) -> Counters:
@@ -406,6 +422,17 @@ def is_made_from_scale(node: cst.BaseExpression, values: Values) -> bool:
         todo += (name for key, name in names.items() if key not in seen and len(todo) < _MAX_NAMES)
         seen |= names.keys()
     return False
+
+
+def decides_by_scale(test: cst.BaseExpression, values: Values) -> bool:
+    """Whether a test asks for the scale, in what its names and attributes may stand for."""
+    return any(is_made_from_scale(part, values) for part in (test, *named(test)))
+
+
+def named(node: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
+    """The names and attributes in an expression."""
+    nodes = (node, *descendants(node))
+    return (part for part in nodes if isinstance(part, (cst.Name, cst.Attribute)))
 
 
 def _looks_like_loss(node: cst.BaseExpression) -> bool:

@@ -11,7 +11,7 @@ from collections.abc import Set as AbstractSet
 import libcst as cst
 
 from amp_lint.amp.frameworks import Frameworks
-from amp_lint.flow.branches import arms
+from amp_lint.flow.branches import arms, contradict
 from amp_lint.flow.forwarding import completed, merged, passed_on
 from amp_lint.flow.options import Options
 from amp_lint.flow.origins import Origins
@@ -25,7 +25,13 @@ from amp_lint.vocabulary.amp import STATE_DICT
 from amp_lint.vocabulary.frameworks import NOT_TORCH
 from amp_lint.vocabulary.meaning import Kind, Part, Role
 from amp_lint.vocabulary.table import ROWS, methods, names, place, words
-from amp_lint.vocabulary.training import OTHER_SCHEDULES, makes_optimizer, makes_scheduler
+from amp_lint.vocabulary.training import (
+    BY_EPOCHS,
+    OTHER_SCHEDULES,
+    UPDATES_STEP,
+    makes_optimizer,
+    makes_scheduler,
+)
 
 SCALERS = names(Role.SCALER)
 _STEPPERS = names(Role.STEPPER)
@@ -410,6 +416,25 @@ class Roles:
         others = (_names_other_schedule(name.lower()) for name in called)
         return self.is_scheduler(node) and not any(others)
 
+    def counts_updates(self, step: cst.Call, scheduler: cst.BaseExpression) -> bool:
+        """Whether a scheduler heeds what it is told of updates: made so, or told nothing else.
+
+        Of one that a class of timm's kind is, the class is told so.
+        """
+        made = self.origins.makers(scheduler) or self._made_by(scheduler)
+        told = [arguments(each).keywords.get(BY_EPOCHS) for each in made]
+        if any(told):
+            return any(each is not None and literal(each) is False for each in told)
+        if not made or any(_last(each.func)[:1].isupper() for each in made):
+            return False
+        others = (call for call in self.tree.nodes(cst.Call) if call is not step)
+        return all(
+            call.func.attr.value in UPDATES_STEP.methods or contradict(self.tree, call, step)
+            for call in others
+            if isinstance(call.func, cst.Attribute) and call.func.attr.value in _SCHEDULING
+            if _last(call.func.value) == _last(scheduler)
+        )
+
     def _made_by(self, node: cst.BaseExpression) -> Sequence[cst.Call]:
         made = [v for v in self.values.alternatives(node) if isinstance(v, cst.Call)]
         return made or self.origins.makers(node)
@@ -461,6 +486,7 @@ _OPTIMIZING = methods(Role.OPTIMIZER)
 _BACKWARDS = methods(Role.LOSS)
 _STEPS = words(Kind.STEP) & _GIVEN.keys()
 _STEPPED_AND_UPDATED = _STEPS | words(Kind.UPDATE) & _DONE
+_SCHEDULING = methods(Role.SCHEDULER)
 _STEPPING = _OPTIMIZING | _BACKWARDS | _GIVEN.keys()
 _TELLING = _PROTOCOL | _PREPROCESSING
 """Methods that say what an object is."""

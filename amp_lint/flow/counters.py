@@ -14,6 +14,7 @@ from amp_lint.flow.program import Program
 from amp_lint.flow.values import literal
 from amp_lint.syntax.assignments import assignments
 from amp_lint.syntax.names import dotted
+from amp_lint.syntax.tree import descendants
 from amp_lint.vocabulary.purity import PROGRESS_BARS
 
 _ORDER = (cst.LessThan, cst.LessThanEqual, cst.GreaterThan, cst.GreaterThanEqual)
@@ -62,24 +63,25 @@ class Counters:
             return name in self._raised or any(self.counts(each, steps - 1) for each in given)
         if not isinstance(node, cst.Name):
             return False
-        if node.value in self._raised or self._is_of_loop(node):
+        if node.value in self._raised or any(self._loops(node)):
             return True
         return any(self.counts(each, steps - 1) for each in self._program.given_by_all(node))
 
-    def counts_rounds(self, node: cst.BaseExpression, call: cst.Call) -> bool:
-        """Whether a count is raised by one in each round of the loop around a call.
+    def raised(self, node: cst.BaseExpression, call: cst.Call) -> list[cst.AugAssign]:
+        """Where a count is raised by one, in the loop around a call.
 
-        Or by the function, where there is no loop in it.
+        Or in the function, where there is no loop in it.
         """
         program = self._program
         around = program.loop(call) or program.function_of(call)
         name = dotted(node)
         raised = program.tree.below(around.body, cst.AugAssign) if around and name else ()
-        return any(
-            dotted(each.target) == name and program.loop(each) is program.loop(call)
+        return [
+            each
             for each in raised
             if isinstance(each.operator, cst.AddAssign) and literal(each.value) == 1
-        )
+            if dotted(each.target) == name and program.loop(each) is program.loop(call)
+        ]
 
     def end_tests(self, loop: cst.For) -> list[tuple[cst.Comparison, bool]]:
         """The comparisons in a loop by which it finds its last round, with what each gives there.
@@ -132,8 +134,19 @@ class Counters:
         counts = Counter(name for name, _ in given)
         return [(name, value) for name, value in given if counts[name] == 1 and value[:4] == "len("]
 
-    def _is_of_loop(self, name: cst.Name) -> bool:
-        """Whether a loop counts by a name."""
+    def rounds(self, node: cst.BaseExpression, call: cst.Call) -> list[cst.CSTNode]:
+        """What raises the numbers that one is made of with each round of the loop around a call.
+
+        The loop itself, which counts, or where they are raised in it.
+        """
+        parts = [p for p in (node, *descendants(node)) if isinstance(p, (cst.Name, cst.Attribute))]
+        found: list[cst.CSTNode] = [each for part in parts for each in self.raised(part, call)]
+        loop = self._program.loop(call)
+        names = (part for part in parts if isinstance(part, cst.Name))
+        return found + [each for name in names for each in self._loops(name) if each is loop]
+
+    def _loops(self, name: cst.Name) -> Iterator[cst.For]:
+        """The loops that count by a name."""
         program = self._program
         for binding in program.names.bindings(name):
             if isinstance(binding.node, cst.For) and isinstance(binding.node.iter, cst.Call):
@@ -141,8 +154,7 @@ class Counters:
                 first = target.elements[0].value if isinstance(target, cst.Tuple) else target
                 counted = isinstance(first, cst.Name) and first.value == name.value
                 if counted and program.names.is_any(iterable.func, _COUNTING):
-                    return True
-        return False
+                    yield binding.node
 
     @functools.cached_property
     def _raised(self) -> frozenset[str]:

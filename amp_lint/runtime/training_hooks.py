@@ -47,7 +47,8 @@ class TrainingHooks:
 
     def install(self) -> None:
         """Replace what is watched."""
-        patches, (clearing,), (schedule,) = self._patches, rows(Kind.ZERO_GRAD), rows(Kind.SCHEDULE)
+        patches, (clearing,) = self._patches, rows(Kind.ZERO_GRAD)
+        schedule = training.SCHEDULER_STEP
         patches.function(torch.autograd, training.AUTOGRAD_BACKWARD.word, self._backward)
         patches.method(torch.Tensor, training.AUTOGRAD_BACKWARD.word, self._backward_method)
         for row in rows(Kind.CLIP):

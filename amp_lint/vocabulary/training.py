@@ -126,6 +126,17 @@ LINEAR = SAME_NUMBERS | {
 }  # fmt: skip
 """Functions and methods that give twice as much of what is twice as large, in one argument."""
 
+SCHEDULER_STEP = Meaning(owner=Role.SCHEDULER, methods=("step",), does=(Kind.SCHEDULE,))
+UPDATES_STEP = Meaning(
+    owner=Role.SCHEDULER,
+    methods=("step_update",),
+    parameters=(Parameter("num_updates"), Parameter("metric")),
+    does=(Kind.SCHEDULE,),
+)
+"""The other step of timm's schedulers, which are told how many updates there were."""
+BY_EPOCHS = "t_in_epochs"
+"""Their argument, True by default, with which ``step_update`` does nothing (timm 1.0)."""
+
 SET_TO_NONE = "set_to_none"
 """The argument of ``zero_grad`` that is True by default."""
 
@@ -143,7 +154,8 @@ ROWS = (
     ),
     Meaning(owner=Role.OPTIMIZER, methods=("step",), does=(Kind.STEP,)),
     Meaning(owner=Role.OPTIMIZER, methods=("zero_grad",), unique=True, does=(Kind.ZERO_GRAD,)),
-    Meaning(owner=Role.SCHEDULER, methods=("step",), does=(Kind.SCHEDULE,)),
+    SCHEDULER_STEP,
+    UPDATES_STEP,
     Meaning(
         owner=Role.GRADIENT,
         methods=("add_", "copy_", "div_", "fill_", "mul_", "sub_"),

@@ -176,7 +176,10 @@ STEP_ALONE = pattern(
     *(f".{step}(" for step in STEPS),
 )
 """A file that steps through a scaler, and never updates one."""
-SCHEDULED = pattern(rf"sched\w{{0,20}}\.(?:{any_of(STEPS)})\(", *(f".{step}(" for step in STEPS))
+_SCHEDULES = words(Kind.SCHEDULE)
+SCHEDULED = pattern(
+    rf"sched\w{{0,20}}\.(?:{any_of(_SCHEDULES)})\(", *(f".{step}(" for step in _SCHEDULES)
+)
 """How a scheduler steps."""
 _MODEL = r"(?i:model|module|net|encoder|decoder|backbone|pipe(?:line)?)\d?"
 HALVED = (

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import libcst as cst
 
-from amp_lint.amp.events import EVERY, Event, Kind, is_made_from_scale, stepped
+from amp_lint.amp.events import EVERY, Event, Kind, decides_by_scale, named, stepped
 from amp_lint.amp.roles import Roles
 from amp_lint.flow.branches import contradict, deciding, guards
 from amp_lint.flow.conditions import is_mode_test, text
@@ -736,9 +736,12 @@ class Mistakes:
     def _is_skipped_too(self, schedule: Event) -> bool:
         """Whether a test of the scale decides about the scheduler, or of what has the scaler."""
         values = self.steps.recognizer.values
-        parts = [p for test, _ in deciding(self.tree, schedule.node) for p in _parts(test)]
-        told = self._told(schedule.node) if parts else frozenset()
-        return any(dotted(p) in told or is_made_from_scale(p, values) for p in parts)
+        tests = [test for test, _ in deciding(self.tree, schedule.node)]
+        told = self._told(schedule.node) if tests else frozenset()
+        return any(
+            decides_by_scale(test, values) or any(dotted(part) in told for part in named(test))
+            for test in tests
+        )
 
     def _told(self, node: cst.CSTNode) -> frozenset[str | None]:
         """The names in a function of what comes out of code that is not seen and has the scaler."""
@@ -849,7 +852,7 @@ class Mistakes:
         if around is None:
             return frozenset()
         bound = [] if isinstance(around, cst.FunctionDef) else self.steps.program.assigned(around)
-        names = {self.tree.source(part) for each in bound for part in _parts(each)}
+        names = {self.tree.source(part) for each in bound for part in named(each)}
 
         def picks(test: cst.BaseExpression) -> bool:
             if isinstance(around, cst.FunctionDef):  # what its caller counts is no setting
@@ -864,7 +867,7 @@ class Mistakes:
         )
 
     def _mentions(self, test: cst.BaseExpression, names: set[str]) -> bool:
-        return any(self.tree.source(part) in names for part in _parts(test))
+        return any(self.tree.source(part) in names for part in named(test))
 
     def _must_scale(self, backward: Event, step: Event) -> bool:
         """Whether nothing but a scaled loss would be right: each scaler is made here, and enabled.
@@ -954,12 +957,6 @@ def _calls(test: cst.BaseExpression) -> bool:
     """Whether a test calls something, which may say another thing each time."""
     calls = (part for part in descendants(test) if isinstance(part, cst.Call))
     return not all(map(is_mode_test, calls))
-
-
-def _parts(node: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
-    """The names and attributes in an expression."""
-    nodes = (node, *descendants(node))
-    return (part for part in nodes if isinstance(part, (cst.Name, cst.Attribute)))
 
 
 def _stepped_itself(node: cst.CSTNode) -> cst.BaseExpression | None:

@@ -160,3 +160,68 @@ def test_a_scheduler_behind_a_call_that_is_handed_the_scaler(
 ) -> None:
     assert old in SHOWN
     assert len(model_of(SHOWN.replace(old, new)).mistakes.scheduled) == count
+
+
+UPDATES = """\
+import torch
+from timm.scheduler import CosineLRScheduler
+def train(net, opt, loaders):
+    scaler = torch.amp.GradScaler("cuda")
+    scheduler = CosineLRScheduler(opt, t_initial=9000, t_in_epochs=False)
+    done = 0
+    for epoch, batches in enumerate(loaders):
+        for i, x in enumerate(batches):
+            opt.zero_grad()
+            scaler.scale(net(x).mean()).backward()
+            scaler.step(opt)
+            before = scaler.get_scale()
+            scaler.update()
+            done += 1
+            scheduler.step_update(done)
+        scheduler.step(epoch)
+"""
+MADE = "CosineLRScheduler(opt, t_initial=9000, t_in_epochs=False)"
+TAKEN = "            if before <= scaler.get_scale():\n                done += 1\n"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "count"),
+    [
+        (MADE, MADE, 1),
+        (", t_in_epochs=False", "", 0),
+        ("=False", "=True", 0),
+        ("=False", "=net.by_epochs", 0),
+        ("step_update(done)", "step_update(num_updates=done, metric=x)", 1),
+        ("step_update(done)", "step_update(epoch * len(batches) + i)", 1),
+        ("step_update(done)", "step_update((epoch * 100 + i) // 2)", 1),
+        ("step_update(done)", "step_update(epoch)", 0),
+        ("step_update(done)", "step_update(net.updates)", 0),
+        ("            done += 1\n", TAKEN, 0),
+        (MADE, "make_scheduler(opt)", 0),
+        (MADE, "Scheduler(opt)", 0),
+        (MADE, "net.scheduler", 0),
+    ],
+)
+def test_a_scheduler_that_is_told_how_many_updates_there_were(
+    old: str, new: str, count: int
+) -> None:
+    assert old in UPDATES
+    assert len(model_of(UPDATES.replace(old, new)).mistakes.scheduled) == count
+
+
+@pytest.mark.parametrize(
+    ("made", "count"),
+    [("make_scheduler(opt)", 1), ("Scheduler(opt)", 0), ("net.scheduler", 0)],
+)
+def test_a_scheduler_that_is_told_of_nothing_but_updates(made: str, count: int) -> None:
+    alone = UPDATES.replace(MADE, made).replace("        scheduler.step(epoch)\n", "")
+    assert len(model_of(alone).mistakes.scheduled) == count
+
+
+def test_rounds_that_are_counted_where_the_scale_did_not_fall() -> None:
+    taken = "            if not skipped:\n                args.done += 1\n"
+    program = COUNTED.replace("            args.done += 1\n", taken)
+    before = "            before = scaler.get_scale()\n            scaler.update()\n"
+    after = "            skipped = scaler.get_scale() < before\n"
+    program = program.replace("            scaler.update()\n", before + after)
+    assert model_of(program).mistakes.scheduled == []
