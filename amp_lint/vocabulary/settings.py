@@ -29,7 +29,7 @@ BF16_EMULATION_SINCE = (2, 4)
 """The torch that has it; torch 2.2 says no where bfloat16 is only emulated."""
 CAPABILITIES = frozenset({"torch.cuda.get_device_capability", "torch.cuda.get_device_properties"})
 """What tells a GPU's compute capability."""
-APEX_AMP = "apex.amp.initialize"
+APEX_AMP, APEX_SCALING = "apex.amp.initialize", "apex.amp.scale_loss"
 FP8_AUTOCAST = frozenset(
     {"transformer_engine.pytorch.fp8_autocast", "transformer_engine.pytorch.fp8.fp8_autocast"}
 )
