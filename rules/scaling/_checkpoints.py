@@ -32,7 +32,7 @@ from amp_lint.vocabulary.training import (
     RESUME,
     makes_optimizer,
 )
-from amp_lint.vocabulary.written import SCALER, STEPS
+from amp_lint.vocabulary.written import SCALER, STEPS, is_about_scaler
 
 from ._precision import Precision
 
@@ -610,20 +610,31 @@ class Checkpoints:
         Where it resumes, and is given nothing later.
         """
         calls = [*filter(self.own.is_own, self.tree.nodes(cst.Call))]
-        made = [c for c in calls if self.names.is_any(c.func, CHECKPOINTERS)]
+        made = [c for c in calls if self._is_checkpointer(c.func)]
         resumes = any(last(call.func) == RESUME and self._may_resume(call) for call in calls)
-        if not resumes or self.tree.named(GIVEN_LATER):
+        later = (self.tree.parent(name) for name in self.tree.named(GIVEN_LATER))
+        if not resumes or any(not _is_own(attribute) for attribute in later):
             return []
         found = []
         for call in made:
             given = [arg for arg in call.args if arg.keyword is not None]
-            hidden = any(arg.star for arg in call.args)
+            hidden = any(arg.star or self.roles.is_scaler(arg.value) for arg in call.args)
             steps = ((a, s) for a in given for s in self._steps if self._is_of(s, a.value))
             found += [
                 Checkpoint(arg.value, arg.value, step.call, None, None, is_given=True)
                 for arg, step in itertools.islice(steps, not hidden)
             ]
         return found
+
+    def _is_checkpointer(self, maker: cst.BaseExpression) -> bool:
+        """Whether a class is a library's checkpointer, or derived from it and knows no scaler."""
+        if self.names.is_any(maker, CHECKPOINTERS):
+            return True
+        owner = self.names.definition(maker)
+        bases = owner.bases if isinstance(owner, cst.ClassDef) else ()
+        if owner is None or not any(self.names.is_any(b.value, CHECKPOINTERS) for b in bases):
+            return False
+        return not any(is_about_scaler(part.value) for part in self.tree.below(owner, cst.Name))
 
     @functools.cached_property
     def _saved_as_given(self) -> list[Checkpoint]:
@@ -1371,3 +1382,8 @@ def last(node: cst.BaseExpression) -> str:
     if isinstance(node, cst.Attribute):
         return node.attr.value
     return node.value if isinstance(node, cst.Name) else ""
+
+
+def _is_own(attribute: cst.CSTNode | None) -> bool:
+    """Whether a method asks for an attribute of its own object."""
+    return isinstance(attribute, cst.Attribute) and dotted(attribute.value) == "self"

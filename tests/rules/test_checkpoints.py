@@ -1312,3 +1312,42 @@ def test_a_check_for_bfloat16_that_always_says_yes(
     setup = f"{dtype}\n    s = torch.amp.GradScaler('cuda', enabled=t == torch.float16)"
     source = Source(CHOSEN.replace("SETUP", setup).encode(), "program.py")
     assert len(Model(source, torch).part(Checkpoints).incomplete) == count
+
+
+DERIVED = """\
+import torch
+from fvcore.common.checkpoint import Checkpointer
+class Saver(Checkpointer):
+    def save(self, name, **more):
+        data = {"model": self.model.state_dict(), **more}
+        for key, each in self.checkpointables.items():
+            data[key] = each.state_dict()
+        torch.save(data, f"{self.save_dir}/{name}.pt")
+def train(model, optimizer, batches, path, resume):
+    scaler = model.scaler
+    saver = Saver(model, path, optimizer=optimizer)
+    start = saver.resume_or_load(path, resume=resume)
+    for x in batches:
+        scaler.scale(model(x).mean()).backward()
+        scaler.unscale_(optimizer)
+        scaler.step(optimizer)
+        scaler.update()
+        optimizer.zero_grad()
+    saver.save("last")
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "count"),
+    [
+        ("Saver(Checkpointer)", "Saver(Checkpointer)", 1),
+        ("optimizer=optimizer)", "optimizer=optimizer, scaler=scaler)", 0),
+        ("Saver(Checkpointer)", "Saver(Other)", 0),
+        ('"model": ', '"scaler": self.model.scaler.state_dict(), "model": ', 0),
+        ("    for x", '    saver.checkpointables["more"] = scaler\n    for x', 0),
+        ("optimizer=optimizer)", "model=model)", 0),
+    ],
+)
+def test_a_class_derived_from_a_checkpointer(old: str, new: str, count: int) -> None:
+    assert old in DERIVED
+    assert len(model_of(DERIVED.replace(old, new)).part(Checkpoints).incomplete) == count
