@@ -19,7 +19,7 @@ _SHOWING = frozenset(
      "pprint.pprint", "torch.save", "wandb.init", "yaml.dump", "yaml.safe_dump"}
 )  # fmt: skip
 """What shows or keeps what it is given, and decides nothing by it."""
-_LOGGING = frozenset({"debug", "info", "warning"})
+_LOGGING = frozenset({"debug", "info", "log_hyperparams", "warning"})
 _AS_DICT = frozenset({"builtins.vars"})
 _WHOLE = frozenset({"__dict__", "get", "items", "keys", "values"})
 """What reads all attributes of an object, or items of a dict of them."""

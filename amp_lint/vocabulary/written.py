@@ -211,6 +211,10 @@ AMP_OPTION = rf"(?i)(?<![a-z])(?:use|enable|no|disable)?{_MIXED}"
 """What options of mixed precision are called."""
 AMP_FLAG = pattern(rf"(?i:['\"]--(?:(?:use|enable|no|disable)[-_]?)?(?:{_FLAG})['\"])", "--")
 """An option of mixed precision, where it is added."""
+PRECISION_OPTION = r"(?:\w{1,20}_)?precision"
+"""What options are called by which a precision is chosen."""
+PRECISION_FLAG = pattern(r"['\"]--(?:\w{1,20}[-_])?precision['\"]", "precision")
+"""One of them, where it is added."""
 DECIDES = rf"(?i)amp|16|half|precision|scal|dtype|{REGION}|mixed"
 """In what a test asks that may decide about mixed precision."""
 AMP_SWITCH = rf"(?i)(?<![a-z])(?:use|enable)?{_MIXED}"

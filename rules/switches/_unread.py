@@ -21,6 +21,8 @@ from amp_lint.vocabulary.operations import DTYPES
 from amp_lint.vocabulary.table import BY_NAME
 
 _OPTION = re.compile(written.AMP_OPTION)
+_CHOICE = re.compile(written.PRECISION_OPTION)
+_HALVES = frozenset(word for words in LOWERING.values() for word in words) - {None}
 _NAMED = {"bf16": "bfloat16", "bfloat16": "bfloat16", "fp16": "float16", "float16": "float16"}
 _NAMED |= {"half": "float16"}
 """The dtype that the end of an option's name says."""
@@ -48,7 +50,10 @@ def unread(model: Model) -> Iterator[tuple[cst.CSTNode, cst.Call]]:
 
 
 def _is_switch(model: Model, call: cst.Call) -> bool:
-    """Whether a call adds a switch that is called after mixed precision, and nothing else."""
+    """Whether a call adds an option that is called after mixed precision, and nothing else.
+
+    A switch, or one by which a precision is chosen that is a half by default.
+    """
     if not isinstance(call.func, cst.Attribute) or call.func.attr.value != "add_argument":
         return False
     given = arguments(call).keywords
@@ -58,7 +63,9 @@ def _is_switch(model: Model, call: cst.Call) -> bool:
         or (action is not None and model.names.is_any(action, _OPTIONAL))
         or (action is None and isinstance(default, bool))
     )
-    return switches and _OPTION.fullmatch(read_from(call)) is not None
+    half = isinstance(default, (str, int)) and default in _HALVES
+    chooses = action is None and half and _CHOICE.fullmatch(read_from(call))
+    return bool(chooses) or (switches and _OPTION.fullmatch(read_from(call)) is not None)
 
 
 def _dtype_of(option: cst.Call) -> str | None:

@@ -47,6 +47,7 @@ class AmpFlagDefeated(Rule):
         | written.pattern(rf"{_BY_DEFAULT}[\s\S]{{0,500}}?{_SETS}", "store_true", "store_false")
         | written.pattern(rf"\badd_argument\(\s*['\"][^)]{{0,300}}?{_BY_DEFAULT}", "add_argument(")
         | written.AMP_FLAG
+        | written.PRECISION_FLAG
     )
 
     def check(self, model: Model) -> Iterator[Diagnostic]:

@@ -51,6 +51,7 @@ def is_unread(line: str) -> bool:
     "line",
     [
         "print(args.rate, amp)",
+        "logger.log_hyperparams(args)",
         "rate, path = args.rate, 'amps'",
         "json.dump(vars(args), open('log', 'w'))",
         "torch.save({'args': args}, 'last')",
