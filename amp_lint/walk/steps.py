@@ -93,7 +93,8 @@ class Steps:
         """The module's script and the functions with events, each run as its own start.
 
         A function that another one calls is seen there, in its real context; it is run by itself
-        only where no complete run met it.
+        only where no complete run met it. Scripts of other files come last, and are one way of
+        several in which something is run.
         """
         eventful = self.recognizer.eventful
         own = filter(self.tree.is_own, self.tree.nodes(cst.FunctionDef))
@@ -103,7 +104,8 @@ class Steps:
         roots: list[Root] = []
         met: set[int] = set()
         left = MAX_FILE_STATEMENTS
-        starts: list[cst.FunctionDef | cst.Module] = [self.tree.module, *functions]
+        scripts = self._scripts(functions)
+        starts: list[cst.FunctionDef | cst.Module] = [self.tree.module, *functions, *scripts]
         for start in starts:
             if id(start) not in met:
                 run = Run(self._parts, start, least=MAX_ROUNDS * self._size(start), most=left)
@@ -111,6 +113,13 @@ class Steps:
                 roots.append(_root(start, run))
                 met |= set() if run.truncated else run.entered
         return tuple(roots)
+
+    def _scripts(self, functions: list[cst.FunctionDef]) -> list[cst.Module]:
+        """The modules of other files that call some functions of this file in no function."""
+        calls = [call for each in functions for call in self.program.calls_of(each)]
+        outside = (c for c in calls if not self.tree.is_own(c) and not self.program.function_of(c))
+        homes = [self.tree.ancestor(call, cst.Module) for call in outside]
+        return [*{id(home): home for home in homes if home is not None}.values()]
 
     def _callers(self, functions: list[cst.FunctionDef]) -> list[cst.FunctionDef]:
         """The functions of other files that call some of this file, and that no function calls."""

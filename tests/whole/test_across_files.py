@@ -49,6 +49,39 @@ OWN_REGION = NET.replace(
     "        with torch.cuda.amp.autocast(enabled=self.training):\n            return self.body(x)",
 )
 BRAIN = TRAIN.replace("torch.float16", "torch.bfloat16 if loader.brain else torch.float16")
+ENGINE = """\
+import torch
+
+
+class Engine:
+    def __init__(self, net, rate):
+        self.net = net
+        self.optimizer = torch.optim.Adam(net.parameters(), lr=rate)
+        self.schedule = torch.optim.lr_scheduler.CosineAnnealingLR(self.optimizer, 9000)
+        self.scaler = torch.amp.GradScaler("cuda")
+
+    def fit(self, x):
+        self.optimizer.zero_grad()
+        with torch.autocast("cuda"):
+            loss = self.net(x).mean()
+        self.scaler.scale(loss).backward()
+        self.scaler.step(self.optimizer)
+
+    def adapt_rate(self):
+        if self.schedule is not None:
+            self.schedule.step()
+"""
+SCRIPT = """import torch
+from data import loader
+from engine import Engine
+
+engine = Engine(torch.nn.Linear(3, 1).cuda(), 0.1)
+for epoch in range(9):
+    for x in loader():
+        engine.fit(x)
+        engine.scaler.update()
+        engine.adapt_rate()
+"""
 UNKNOWN_NET = "from timm import Net\n"
 BASE = """\
 import torch
@@ -884,6 +917,10 @@ if __name__ == "__main__":
         },
         "parts/base.py:11:17: AMP112",
     ),
+    "a scheduler of what a script trains, in no function": (
+        {"engine.py": ENGINE, "run.py": SCRIPT},
+        "engine.py:20:13: AMP112",
+    ),
     "a checkpoint of what functions step that other functions make": (
         {
             "steps.py": """\
@@ -1200,6 +1237,14 @@ RIGHT = {
         },
         "AMP314",
     ),
+    "a scheduler of what a script trains, by the epoch": (
+        {
+            "engine.py": ENGINE,
+            "run.py": SCRIPT.replace("        engine.adapt", "    engine.adapt"),
+        },
+        "AMP112",
+    ),
+    "an update in a script, in no function": ({"engine.py": ENGINE, "run.py": SCRIPT}, "AMP105"),
     "a scheduler of a model that a registry gives, by the epoch": (
         {
             "parts/base.py": """\
