@@ -365,10 +365,17 @@ class Operations:
 
     def _constructors(self, func: cst.BaseExpression) -> list[cst.Call]:
         """The calls that make the module ``func`` stands for; [] if it may be anything else."""
-        made = [called_on(value, _KEEPING) for value in self.values.alternatives(func)]
+        made = [called_on(value, _KEEPING) for value in self._modules(func)]
         if not all(isinstance(value, cst.Call) for value in made):
             return []
-        return [value for value in made if isinstance(value, cst.Call)]
+        return [*{id(value): value for value in made if isinstance(value, cst.Call)}.values()]
+
+    def _modules(self, func: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
+        """What is called as ``func``; of a parameter, what all calls give for it."""
+        for value in self.values.alternatives(func):
+            given = self.results.handed(value) if isinstance(value, cst.Name) else []
+            yield from (made for each in given for made in self.values.alternatives(each))
+            yield from () if given else (value,)
 
     # --- helper functions ---------------------------------------------------------------------
 

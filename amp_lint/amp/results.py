@@ -55,6 +55,10 @@ class Results:
         calls = self._program.calls_of(function)
         return [self._program.bind(function, call).get(binding.name) for call in calls]
 
+    def handed(self, name: cst.Name) -> list[cst.BaseExpression]:
+        """What each call gives for the parameter that a name is; [] if that is not all there is."""
+        return self._program.given_by_all(name)
+
     def of(self, call: cst.Call) -> cst.BaseExpression | None:
         """The only value that a call returns; None if there are several, or may be."""
         function = self._target(call)

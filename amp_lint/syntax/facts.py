@@ -150,6 +150,17 @@ class Facts:
     def _starts(self) -> list[int]:
         return [each.lineno for each in self._in_order]
 
+    @functools.cached_property
+    def owners(self) -> dict[int, str]:
+        """Id of the ``forward`` of a class -> the name of the class, which is called for it."""
+        return {
+            id(part): owner.name
+            for each in self.classes.values()
+            for owner in each
+            for part in owner.body
+            if getattr(part, "name", "") == "forward"
+        }
+
     def is_linked(self, name: str) -> bool:
         """Whether a name may be that of something in another file that is looked into."""
         return name in self.linked
@@ -418,7 +429,7 @@ class _Search:
         """What a value is made from, and how much of the way that is."""
         match node:
             case ast.Name(id=name):
-                if self.facts.is_foreign(name):
+                if self.facts.is_foreign(name) or self._is_given_elsewhere(node):
                     yield node, len(self._way)
                 yield from ((each, stage) for each in self._given(node))
                 for call, at in self.facts.shares.get(name, ()):
@@ -481,6 +492,14 @@ class _Search:
             calls = facts.calls.get(function.name, ()) if at is not None else ()
             given = (argument(call, at, name.id) for call in calls)
             yield from (each for each in given if each is not None)
+
+    def _is_given_elsewhere(self, name: ast.Name) -> bool:
+        """Whether a variable is a parameter that calls in other files may give something for."""
+        facts, function = self.facts, self.facts.home(name.lineno)
+        if not self._entering or function is None or name.id in _SELF:
+            return False
+        called = facts.owners.get(id(function), function.name)
+        return facts.is_linked(called) and _position(function, name.id) is not None
 
     def _gives(self, call: ast.Call, stage: int, at: int | None = None) -> Iterator[_At]:
         """What may be returned by what is called, as the value with a number if there is one."""

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, ClassVar
 from amp_lint._lazy import cst
 from amp_lint.rule import Rule
 from amp_lint.syntax.excerpts import excerpts
+from amp_lint.syntax.facts import operands
 from amp_lint.text.diagnostic import Applicability, Diagnostic, Fix, Severity
 from amp_lint.vocabulary.expressions import BETWEEN, CLASSES, Apply, Pair, parsed, stages, words
 from amp_lint.vocabulary.operations import HOLDERS
@@ -112,9 +113,10 @@ class PatternRule(Rule):
         if self._is_of_modules:  # a call of a call has no name
             ways = [way[1:] for way in ways]
         return any(
-            facts.leads(call, way, BETWEEN, entering=self.enters)
+            facts.leads(value, way, BETWEEN, entering=self.enters)
             for name, calls in facts.calls.items()
             for call in self._candidates(facts, name, calls)
+            for value in (call, *self._given(facts, name, call))
             for way in ways
         )
 
@@ -122,6 +124,14 @@ class PatternRule(Rule):
     def _is_of_modules(self) -> bool:
         """Whether modules do what the last operation does."""
         return not self._last.isdisjoint(CLASSES.values())
+
+    def _given(self, facts: Facts, name: str, call: ast.Call) -> Iterable[ast.expr]:
+        """What a call is given that may be one of a module, or of the function that does the same.
+
+        What is a parameter there may be made in another file.
+        """
+        is_module = self.enters and self._is_of_modules
+        return operands(call) if is_module and facts.may_be(name, self._last) else ()
 
     def _candidates(self, facts: Facts, name: str, calls: list[ast.Call]) -> Iterable[ast.Call]:
         """Those of the calls of one name that may be the last operation."""

@@ -29,6 +29,7 @@ class Net(nn.Module):
     def forward(self, x):
         return self.body(x)
 """
+PROBABLE = NET.replace("self.body(x)", "self.body(x).sigmoid()")
 TRAIN = f"""\
 {HEAD}from net import Net
 from losses import compare
@@ -1106,12 +1107,38 @@ train(net, [], torch.optim.SGD(net.parameters(), lr=0.1))
         {"long.py": LONG, "resumes.py": RESUMES, "train.py": SAVED},
         "train.py:18:16: AMP111",
     ),
+    "a loss of the probabilities that a model gives": (
+        {
+            "train.py": TRAIN,
+            "net.py": PROBABLE,
+            "losses.py": losses("return F.binary_cross_entropy(a, b)"),
+        },
+        "losses.py:7:12: AMP306",
+    ),
+    "a loss where a model is run that gives probabilities": (
+        {
+            "train.py": TRAIN.replace("compare(net(x), y)", "nn.BCELoss()(net(x).squeeze(1), y)"),
+            "net.py": PROBABLE,
+            "losses.py": losses("return a"),
+        },
+        "train.py:13:20: AMP306",
+    ),
     "a static method of a class": (
         {"driver.py": STATIC, "main.py": DRIVES},
         "driver.py:11:20: AMP111",
     ),
 }
 RIGHT = {
+    "a loss of probabilities that one of two models gives": (
+        {
+            "train.py": TRAIN.replace("Net().cuda()", "(Net() if optimizer else Raw())").replace(
+                "import Net", "import Net, Raw"
+            ),
+            "net.py": PROBABLE + NET.removeprefix(HEAD).replace("Net", "Raw"),
+            "losses.py": losses("return F.binary_cross_entropy(a, b)"),
+        },
+        "AMP306",
+    ),
     "what is watched where nothing scales": (
         {
             "main.py": WATCHES.replace("= Whole()", "= Plain()"),
