@@ -26,6 +26,7 @@ from amp_lint.vocabulary.expressions import (
 from amp_lint.vocabulary.operations import VANISHING
 
 _LARGEST_EPS = 1e-3
+_MODULE = frozenset({"torch.nn.Module"})
 _EPS_NAME = re.compile(r"(^|_|\.)(eps|epsilon|tiny|smallest_normal)(_|$|\d)", re.IGNORECASE)
 _SHARED_NAMES = frozenset({"add", "clamp", "dot", "flatten", "getitem", "max", "mean", "min",
                            "reshape", "squeeze", "sum", "transpose", "view"})  # fmt: skip
@@ -85,7 +86,8 @@ class Patterns:
         """
         match = Match(pair, node, entering=entering)
         steps = self._along(parsed(pair.before), node, match, match.steps)
-        return match if steps and _is_of_torch(match) else None
+        of_tensors = steps and (_is_of_torch(match) or self._is_in_forward(node))
+        return match if of_tensors else None
 
     def is_floor(self, step: Operation) -> bool:
         """Whether an operation keeps a value from 0: ``+ eps``, ``.clamp(min=eps)``."""
@@ -103,6 +105,15 @@ class Patterns:
         if all(isinstance(value, float) for value in values):
             return all(0 < value <= _LARGEST_EPS for value in values if isinstance(value, float))
         return bool(_EPS_NAME.search(self._tree.linked.source(node)))
+
+    def _is_in_forward(self, node: cst.BaseExpression) -> bool:
+        """Whether it stands in the ``forward`` of a module, which computes with tensors."""
+        function = self._tree.linked.ancestor(node, cst.FunctionDef)
+        owner = self._values.enclosing_class(node)
+        if function is None or function.name.value != "forward" or owner is None:
+            return False
+        bases = [base.value for each in self._values.lineage(owner) for base in each.bases]
+        return any(self.operations.names.is_any(base, _MODULE) for base in bases)
 
     # --- the comparison -----------------------------------------------------------------------
 

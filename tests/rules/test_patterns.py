@@ -82,7 +82,8 @@ SPELLINGS = {
         torch.sum(torch.square(x), 1) ** 0.5 | x.square().sum(1).pow(0.5)
         th.sqrt(((x - y) ** 2.0).sum(axis=1))
         torch.pow(torch.sum(x.pow(2), 1), 0.5) | f"{x.square().sum(1).sqrt()}"
-        (lambda: x.square().sum(1).sqrt())
+        (lambda: x.square().sum(1).sqrt()) | (x**2).sum(1) ** 0.5
+        torch.sqrt(torch.sum(x**2 * y, 1) / 3) | ((x - y) ** 2).sum(1).div(len(x)).sqrt()
     """,
 }
 STATEMENTS = {
@@ -117,7 +118,7 @@ SILENT = {
         F.mse_loss(x.sigmoid(), y)
     """,
     "AMP308": """
-        (x**3).sum(1).sqrt() | (x**2).sum(1) ** 0.5 | np.sqrt((x**2).sum(1))
+        (x**3).sum(1).sqrt() | np.sqrt((x**2).sum(1)) | (x**3 * y).sum(1) ** 0.5
         (x * y).sum(1).sqrt()
     """,
 }
@@ -151,6 +152,15 @@ def test_statements(rule: str, code: str) -> None:
 @pytest.mark.parametrize(("rule", "code"), each(SILENT))
 def test_what_is_another_expression(rule: str, code: str) -> None:
     assert codes(rule, f"return {code}") == []
+
+
+def test_operators_alone_are_of_tensors_in_a_module() -> None:
+    text = "class M(nn.Module):\n    def {}(self, x):\n        return (x**2).sum(1) ** 0.5\n"
+    found = registry.find("AMP308")
+    assert found is not None
+    for name, count in (("forward", 1), ("table", 0)):
+        source = Source((PRELUDE + text.format(name)).encode(), "m.py")
+        assert len(engine.check(source, Selection((found,), preview=True))) == count
 
 
 def test_the_table_has_all_rules_that_are_pairs() -> None:
