@@ -30,6 +30,7 @@ _SKIPPED_FIELDS = {
     "lines_after_decorators", "lpar", "operator", "rpar", "semicolon", "trailing_whitespace",
 }  # fmt: skip
 _TOUCHING = "line {}: put a space between a keyword and `(a if b else c)`, or `(lambda: a)`"
+_LINE_END = re.compile(rb"\r\n|\r|\n")
 _INDENTED = re.compile(r"^[ \t]", re.MULTILINE)
 
 
@@ -313,7 +314,7 @@ def _module(text: str) -> cst.Module:
 def _touching(text: str) -> Iterator[int]:
     """The lines in which a keyword touches what libcst wants apart: ``return(a if b else c)``."""
     data = text.encode()
-    starts = [0, *(match.end() for match in re.finditer(rb"\r\n|\r|\n", data))]
+    starts = [0, *(match.end() for match in _LINE_END.finditer(data))]
     for node in ast.walk(parse(text)):
         if isinstance(node, (ast.IfExp, ast.Lambda)):
             before = data[: starts[node.lineno - 1] + node.col_offset].rstrip()
