@@ -13,6 +13,7 @@ from amp_lint.syntax.parse import TooDeepError, parse
 from amp_lint.vocabulary.written import Look
 
 _FUNCTION = re.compile(rb"^([ \t]*)(?:async[ \t]+)?def\b", re.MULTILINE)
+_STATEMENT = re.compile(rb"^([ \t]*)[^\s#)\]}]", re.MULTILINE)
 _CALLED = re.compile(rb"(?<=\w)\s*\(")
 _OUTER = (ast.Global, ast.Nonlocal)
 """What says that a name is not the function's own."""
@@ -48,6 +49,6 @@ def _around(code: bytes, place: int) -> tuple[int, int]:
     function = _FUNCTION.match(code, line)
     if function is None:
         return 0, 0
-    below = re.compile(rb"^[ \t]{0,%d}[^\s#)\]}]" % len(function[1]), re.MULTILINE)
-    last = below.search(code, function.end())
-    return line, last.start() if last else len(code)
+    below = _STATEMENT.finditer(code, function.end())
+    last = next((each.start() for each in below if len(each[1]) <= len(function[1])), len(code))
+    return line, last
