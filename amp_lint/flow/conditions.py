@@ -129,24 +129,6 @@ def either(*parts: Formula) -> Formula:
     return kept[0] if len(kept) == 1 else Any_(kept) if kept else False
 
 
-@functools.lru_cache(maxsize=1024, typed=True)
-def equals(key: str, constant: Constant) -> Formula:
-    """That a value is a constant: one object for those who ask again."""
-    return Equals(key, constant)
-
-
-@functools.lru_cache(maxsize=1024)
-def truthy(key: str) -> Formula:
-    """That a value counts as true, likewise."""
-    return Truthy(key)
-
-
-@functools.lru_cache(maxsize=1024)
-def present(key: str) -> Formula:
-    """That a value is not None, likewise."""
-    return Not(Equals(key, None))
-
-
 def opposite(part: Formula) -> Formula:
     """The negation."""
     if isinstance(part, bool):
@@ -503,31 +485,14 @@ class Facts:
     _signature: frozenset[tuple[str, Fact]] | None = field(
         default=None, init=False, repr=False, compare=False
     )
-    _next: dict[object, Facts] = field(default_factory=dict, init=False, repr=False, compare=False)
-    """So that less of the same is the same object on every path."""
-    _assumed: dict[tuple[int, bool], tuple[Formula, tuple[Facts, ...]]] = field(
-        default_factory=dict, init=False, repr=False, compare=False
-    )
     _keys: str | None = field(default=None, init=False, repr=False, compare=False)
     """All keys in one text, to look for a name in all of them at once."""
 
-    def assume(self, condition: Formula, truth: bool = True) -> tuple[Facts, ...]:
-        """The ways in which ``condition`` can be true (or false) here; () if it cannot.
-
-        Worked out once, for paths that know the same ask the same.
-        """
-        if isinstance(condition, bool):
-            return (self,) if condition is truth else ()
-        known = self._assumed.get((id(condition), truth))
-        if known is None:  # with the condition, so that its id stays its own
-            known = condition, self._assume(condition, truth)
-            self._assumed[id(condition), truth] = known
-        return known[1]
-
-    def _assume(self, condition: Formula, truth: bool) -> tuple[Facts, ...]:
+    def assume(self, condition: Formula, truth: bool = True) -> list[Facts]:
+        """The ways in which ``condition`` can be true (or false) here; [] if it cannot."""
         ways = self._ways(condition, truth)
         ways = [way for way in ways if way is self or not self._is_odd(way)]
-        return tuple([way for way in ways if not self._adds_oddness(way)] or ways)
+        return [way for way in ways if not self._adds_oddness(way)] or ways
 
     def allows(self, *conditions: Formula) -> bool:
         """Whether some conditions can all hold here.
@@ -627,25 +592,14 @@ class Facts:
         if self._keys is None:
             object.__setattr__(self, "_keys", "\n".join(self.by_key))
         assert self._keys is not None
-        names = frozenset(key for key in keys if key and key in self._keys)
+        names = [key for key in keys if key and key in self._keys]
         if not names:
             return self
-        known = self._next.get(names)
-        if known is None:
-            known = self._next[names] = self._only(
-                lambda key: not any(name in key and mentions(key, name) for name in names)
-            )
-        return known
-
-    def outside(self, prefix: str) -> Facts:
-        """Without what was known of values under keys with a text in them."""
-        known = self._next.get(prefix)
-        if known is None:
-            known = self._next[prefix] = self._only(lambda key: prefix not in key)
-        return known
-
-    def _only(self, keeps: Callable[[str], bool]) -> Facts:
-        kept = {key: fact for key, fact in self.by_key.items() if keeps(key)}
+        kept = {
+            key: fact
+            for key, fact in self.by_key.items()
+            if not any(name in key and mentions(key, name) for name in names)
+        }
         return self if len(kept) == len(self.by_key) else Facts(kept)
 
     def signature(self) -> frozenset[tuple[str, Fact]]:

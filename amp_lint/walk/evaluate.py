@@ -15,20 +15,20 @@ from amp_lint.amp.regions import Region, Regions
 from amp_lint.amp.roles import Roles
 from amp_lint.flow.branches import arms
 from amp_lint.flow.conditions import (
+    Equals,
     Formula,
+    Not,
+    Truthy,
     atoms,
     both,
     either,
-    equals,
     formula,
     is_mode_test,
     item_text,
     mentions,
     opposite,
-    present,
     size,
     text,
-    truthy,
 )
 from amp_lint.flow.program import Program
 from amp_lint.flow.values import arguments, literal
@@ -109,9 +109,6 @@ class Evaluator(ABC):
         """Ids of the histories in them: of each event in each state that it came in."""
         self._noted: dict[Event | None, int] = defaultdict(int)
         """How many of them an event ended; None is the end of the function."""
-        self._formulas: dict[
-            tuple[int, int, str, int], tuple[cst.CSTNode, Environment, Formula]
-        ] = {}
         self.merged = False
         """Whether paths that differ were taken for one."""
         self.events: dict[tuple[object, ...], Event] = {}
@@ -490,12 +487,12 @@ class Evaluator(ABC):
 
     def _is_disabled(self, scaler: cst.BaseExpression | None, path: Path) -> bool:
         """Whether a test of ``scaler.is_enabled()`` was false on this path: it does nothing."""
-        asked = truthy(f"{text(scaler)}.is_enabled()") if scaler is not None else True
+        asked = Truthy(f"{text(scaler)}.is_enabled()") if scaler is not None else True
         return not path.facts.assume(asked)
 
     def _is_absent(self, key: str | None, path: Path) -> bool:
         """Whether an object is known to be None."""
-        return key is not None and not path.facts.assume(present(key))
+        return key is not None and not path.facts.assume(Not(Equals(key, None)))
 
     def _first_key(self, node: cst.Call, path: Path, frame: Frame) -> str | None:
         """The key of the first argument; for ``m.parameters()`` that of ``m``."""
@@ -629,9 +626,9 @@ class Evaluator(ABC):
         """Give the parameters of a called function their values."""
         given = self.program.bind(target, node)
         results = {id(arg.value): value for arg, value in zip(node.args, values, strict=True)}
-        bound = self._receiver(target, node, path, outer, inner)
-        bound |= {inner.prefix + n: results.get(id(argument)) for n, argument in given.items()}
-        path = path._replace(env=path.env.having(*bound.items()))
+        env = Environment({**path.env, **self._receiver(target, node, path, outer, inner)})
+        env |= {inner.prefix + n: results.get(id(argument)) for n, argument in given.items()}
+        path = path._replace(env=env)
         for param in (*target.params.params, *target.params.kwonly_params):
             name = param.name.value
             known = given.get(name) or self.program.default(target, name)
@@ -689,18 +686,13 @@ class Evaluator(ABC):
         return None
 
     def formula(self, test: cst.BaseExpression, path: Path, frame: Frame) -> Formula:
-        """The formula that a test stands for on a path: one for each meaning of the names in it."""
-        asked = (id(test), id(path.env), frame.prefix, id(frame.function))
-        known = self._formulas.get(asked)
-        if known is None:  # with what it is of, so that their ids stay their own
-            found = formula(
-                test,
-                lambda node: self.key(node, path, frame),
-                self.values.constant,
-                lambda node: self._answer(node, path, frame),
-            )
-            known = self._formulas[asked] = test, path.env, found
-        return known[2]
+        """The formula that a test stands for on a path."""
+        return formula(
+            test,
+            lambda node: self.key(node, path, frame),
+            self.values.constant,
+            lambda node: self._answer(node, path, frame),
+        )
 
     def besides(self, condition: Formula) -> Formula:
         """What is so on every path of the values that a test asks for."""
@@ -746,11 +738,11 @@ class Evaluator(ABC):
         constant = literal(node)
         known: Formula | None = None
         if constant is None or isinstance(constant, (bool, int, float, str)):
-            known = equals(key, constant)
+            known = Equals(key, constant)
         elif is_a(node, cst.Call) and self.roles.gives_scaler(node):
-            known = truthy(key)
+            known = Truthy(key)
         elif is_a(node, cst.Call) and self._gives_norm(node):
-            known = present(key)
+            known = Not(Equals(key, None))
         if known is None or not self.relevance.matters([key]):
             return path
         ways = path.facts.forget([key]).assume(known)
@@ -781,7 +773,7 @@ class Evaluator(ABC):
             path._replace(facts=known)
             for truth in (True, False)
             for facts in path.facts.assume(condition, truth)
-            for known in facts.forget([key]).assume(truthy(key), truth)
+            for known in facts.forget([key]).assume(Truthy(key), truth)
         ]
 
 

@@ -90,38 +90,7 @@ class Exit(enum.Enum):
 
 
 class Environment(dict[str, Value]):
-    """What keys stand for. Never changed: with other values it is another one.
-
-    The same change leads to the same object on every path, so that what follows from it is known.
-    """
-
-    @functools.cached_property
-    def _next(self) -> dict[object, Environment]:
-        return {}
-
-    def having(self, *items: tuple[str, Value]) -> Environment:
-        """With other values under some keys."""
-        change = tuple((key, id(v) if isinstance(v, Answer) else v) for key, v in items)
-        known = self._next.get(change)
-        if known is None:
-            known = self._next[change] = Environment({**self, **dict(items)})
-        return known
-
-    def without(self, keys: frozenset[str]) -> Environment:
-        """Without some keys."""
-        known = self._next.get(keys)
-        if known is None:
-            known = Environment(item for item in self.items() if item[0] not in keys)
-            self._next[keys] = known
-        return known
-
-    def outside(self, prefix: str) -> Environment:
-        """Without the keys that begin with a text."""
-        known = self._next.get(prefix)
-        if known is None:
-            kept = (item for item in self.items() if not item[0].startswith(prefix))
-            known = self._next[prefix] = Environment(kept)
-        return known
+    """What keys stand for. Never changed: with other values it is another one."""
 
     @functools.cached_property
     def scaled(self) -> frozenset[tuple[str, Scaled]]:
@@ -176,7 +145,7 @@ class Path(NamedTuple):
     @classmethod
     def start(cls, regions: tuple[tuple[Region, Formula], ...] = ()) -> Path:
         """The beginning of a function that is run in some regions: nothing happened yet."""
-        return cls(Environment(), Facts(), (History(),), regions=regions)
+        return cls(histories=(History(),), regions=regions)
 
     def signature(self) -> tuple[object, ...]:
         """Equal for paths that behave alike from here on."""
@@ -233,8 +202,9 @@ class Path(NamedTuple):
 
     def without(self, prefix: str) -> Path:
         """This path after the function whose local names begin with ``prefix`` has returned."""
-        env, facts = self.env.outside(prefix), self.facts.outside(prefix)
-        return self._replace(env=env, facts=facts, exit=Exit.NONE, value=None)
+        env = Environment(item for item in self.env.items() if not item[0].startswith(prefix))
+        facts = {key: fact for key, fact in self.facts.by_key.items() if prefix not in key}
+        return self._replace(env=env, facts=Facts(facts), exit=Exit.NONE, value=None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,13 +14,13 @@ from amp_lint.flow.branches import leaves
 from amp_lint.flow.conditions import (
     Facts,
     Formula,
+    Truthy,
     atoms,
     both,
     captured,
     matches,
     opposite,
     text,
-    truthy,
 )
 from amp_lint.flow.values import literal
 from amp_lint.syntax.assignments import paired
@@ -28,6 +28,7 @@ from amp_lint.syntax.tree import is_a
 from amp_lint.walk.evaluate import MAX_DEPTH, Evaluator, Parts
 from amp_lint.walk.paths import (
     Answer,
+    Environment,
     Exit,
     Frame,
     Path,
@@ -71,7 +72,6 @@ class Run(Evaluator):
         super().__init__(parts)
         self.truncated = False
         """Whether paths were dropped."""
-        self._asked: dict[tuple[int, int], tuple[Formula, Formula, bool]] = {}
         self._is_within = False
         """Whether a loop is run that runs twice."""
         self.given = self.budget = max(min(MAX_STATEMENTS, most), least)
@@ -304,7 +304,7 @@ class Run(Evaluator):
         if key is None:
             return path
         if value is not None and value != Ref(key):
-            path = path._replace(env=path.env.having((key, value)))
+            path = path._replace(env=Environment({**path.env, key: value}))
         return self.learn(key, node, path)
 
     def _augment(self, node: cst.AugAssign, path: Path, frame: Frame) -> list[Path]:
@@ -317,7 +317,7 @@ class Run(Evaluator):
             key = self.own_key(node.target, after, frame)
             after = self._forget(after, (node.target,), frame)
             if kept is not None and key is not None:
-                after = after._replace(env=after.env.having((key, kept)))
+                after = after._replace(env=Environment({**after.env, key: kept}))
             paths.append(after)
         return paths
 
@@ -335,7 +335,7 @@ class Run(Evaluator):
         keys |= {key for key, _ in answers}
         if facts is path.facts and keys.isdisjoint(path.env):
             return path
-        env = path.env.without(frozenset(keys & path.env.keys()))
+        env = Environment(item for item in path.env.items() if item[0] not in keys)
         return path._replace(env=env, facts=facts)
 
     def _kept(self, answers: Iterable[tuple[str, Answer]], facts: Facts) -> Facts:
@@ -343,7 +343,7 @@ class Run(Evaluator):
         known = facts
         for key, answer in answers:
             may = [truth for truth in (True, False) if facts.assume(answer.condition, truth)]
-            ways = known.assume(truthy(key), may[0]) if len(may) == 1 else ()
+            ways = known.assume(Truthy(key), may[0]) if len(may) == 1 else []
             known = ways[0] if ways else known
         return known
 
@@ -355,13 +355,15 @@ class Run(Evaluator):
             path = self.emit(path, Event(Kind.OPAQUE, node.test))
         for before, _ in self.evaluate(node.test, path, frame):
             condition = self.formula(node.test, before, frame)
-            besides, lasting = self._about(condition, node)
+            besides = self.besides(condition)
             ways = [
                 (truth, facts)
                 for truth in (True, False)
                 for known in before.facts.assume(condition, truth)
                 for facts in known.assume(besides)
             ]
+            lasting = self.relevance.matters(atoms(both(condition, besides)), node)
+            lasting = lasting or self.relevance.asks_for_end(node)
             for truth, facts in self._likely(node, before, ways):
                 arm = node.body if truth else node.orelse
                 chosen = before._replace(facts=facts) if lasting else before
@@ -369,16 +371,6 @@ class Run(Evaluator):
                     chosen = self._left(node.test, chosen)
                 paths += self._arm(arm, chosen, frame)
         return paths
-
-    def _about(self, condition: Formula, node: cst.If) -> tuple[Formula, bool]:
-        """What else is so of what a test asks for, and whether others ask for it, too."""
-        known = self._asked.get((id(condition), id(node)))
-        if known is None:  # with the condition, so that its id stays its own
-            besides = self.besides(condition)
-            lasting = self.relevance.matters(atoms(both(condition, besides)), node)
-            lasting = lasting or self.relevance.asks_for_end(node)
-            known = self._asked[id(condition), id(node)] = condition, besides, lasting
-        return known[1:]
 
     def _is_without_step(self, node: cst.If, arm: cst.CSTNode | None) -> bool:
         """Whether one arm of a test steps, and not this one, which goes on to what is below."""
@@ -560,7 +552,7 @@ class Run(Evaluator):
         if iterable is None or not isinstance(node.target, cst.Name):
             return path
         key = self.own_key(node.target, path, frame)
-        return path._replace(env=path.env.having((key or "", Ref(f"{iterable}[*]"))))
+        return path._replace(env=Environment({**path.env, key or "": Ref(f"{iterable}[*]")}))
 
     def _varied(self, node: cst.For, path: Path, frame: Frame) -> Path:
         """Note what a loop that runs backward takes another object for in each round."""

@@ -10,7 +10,6 @@ import libcst as cst
 import pytest
 
 from amp_lint.amp.events import Event, Kind
-from amp_lint.flow.conditions import Formula, formula
 from amp_lint.walk.evaluate import MAX_CYCLES
 from amp_lint.walk.paths import Path
 from amp_lint.walk.run import MAX_PATHS, Run
@@ -977,21 +976,6 @@ def statements(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
     monkeypatch.setattr(Run, "statement", counting)
     return left
-
-
-def test_what_paths_have_in_common_is_worked_out_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a test means by the names in it, and what it tells of who knows as much."""
-    understood: list[object] = []
-
-    def counting(test: cst.BaseExpression, *rest: object) -> Formula:
-        understood.append(test)
-        return formula(test, *rest)  # type: ignore[arg-type]
-
-    monkeypatch.setattr("amp_lint.walk.evaluate.formula", counting)
-    ran = statements(monkeypatch)
-    assert model_of(independent_tests(6)).steps.roots
-    assert len(ran) > 300
-    assert len(understood) < 40
 
 
 def lines(depth: int, body: Iterable[str]) -> str:

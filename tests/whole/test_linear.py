@@ -105,7 +105,7 @@ def test_patterns(place: str) -> None:
 
 
 def test_patterns_are_kept_in_modules() -> None:
-    """So that they are all tested here; but for those made of a pattern, a name, or words of rules."""
+    """So that they are all tested here; but for those of a pattern, a name, or words of rules."""
     found = set()
     for name in modules():
         source = Path(str(contents(name).get("__file__", os.devnull))).read_text()
