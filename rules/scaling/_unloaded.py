@@ -13,7 +13,14 @@ from amp_lint.syntax.names import dotted
 from amp_lint.vocabulary.amp import LOAD_STATE_DICT, STATE_DICT
 from amp_lint.vocabulary.written import STEPS
 
-from ._checkpoints import TRAINS, Checkpoints, Load, last, names_scaler
+from ._checkpoints.data import Load
+from ._checkpoints.kept import Kept
+from ._checkpoints.loads import Loads
+from ._checkpoints.naming import TRAINS, last, names_scaler
+from ._checkpoints.saves import Saves
+from ._checkpoints.scalers import Scalers
+from ._checkpoints.spelling import Spelling
+from ._checkpoints.steps import ScaledSteps
 
 _HARMLESS = STEPS | STATE_DICT.words | {"print"}
 
@@ -34,7 +41,12 @@ class UnloadedScalers:
     """Finds them in files that save and load the state of an optimizer."""
 
     def __init__(self, model: Model) -> None:
-        self.checkpoints = model.part(Checkpoints)
+        self.scalers = model.part(Scalers)
+        self.steps = model.part(ScaledSteps)
+        self.loads = model.part(Loads)
+        self.saves = model.part(Saves)
+        self.kept = model.part(Kept)
+        self.spelling = model.part(Spelling)
         self.own = model.tree
         self.tree = model.linked
         self.names = model.names
@@ -48,16 +60,16 @@ class UnloadedScalers:
         if len(saved) != 1 or self._may_load():
             return
         homes: set[int] = set()
-        for load in self.checkpoints.loads:
+        for load in self.loads.calls:
             home = id(self.program.function_of(load))
             if self.own.is_own(load) and home not in homes and self._is_scaled(load):
                 homes.add(home)
-                yield Unloaded(load, saved[0], self.checkpoints.load_of(saved[0]))
+                yield Unloaded(load, saved[0], self.spelling.load_of(saved[0]))
 
     def replaced(self) -> Iterator[tuple[cst.Call, cst.Call]]:
         """The load of a method in whose place a base class loads a scaler too, and that load."""
         homes: set[int] = set()
-        for load in self.checkpoints.loads:
+        for load in self.loads.calls:
             function = self.program.function_of(load)
             if function is None or id(function) in homes or not self.own.is_own(load):
                 continue
@@ -85,7 +97,7 @@ class UnloadedScalers:
     def _restores(self, call: cst.Call) -> bool:
         match call.func:
             case cst.Attribute(value=owner, attr=cst.Name(value=method)):
-                return method in LOAD_STATE_DICT.words and self.checkpoints.is_scaler(owner)
+                return method in LOAD_STATE_DICT.words and self.scalers.is_scaler(owner)
         return False
 
     def _saved(self) -> Iterator[cst.Call]:
@@ -94,20 +106,20 @@ class UnloadedScalers:
             func = call.func
             if not isinstance(func, cst.Attribute) or func.attr.value not in STATE_DICT.words:
                 continue
-            kept = self.roles.is_scaler(func.value) and self.checkpoints.is_kept(call)
-            if kept and self.checkpoints.is_reached(call):
+            kept = self.roles.is_scaler(func.value) and self.saves.is_kept(call)
+            if kept and self.kept.is_reached(call):
                 yield call
 
     def _is_scaled(self, load: cst.Call) -> bool:
         """Whether a scaler steps the optimizer that is loaded, and nothing else does."""
         assert isinstance(load.func, cst.Attribute)
-        return self.checkpoints.is_scaled(load.func.value)
+        return self.steps.is_scaled(load.func.value)
 
     def _may_load(self) -> bool:
         """Whether the program may load a scaler anywhere: by name, in a loop, or by a helper."""
         texts = self.tree.nodes(cst.SimpleString)
         named = (text for text in texts if names_scaler(str(text.evaluated_value)))
-        if not all(self._is_key(text) or self.checkpoints.is_aside(text) for text in named):
+        if not all(self._is_key(text) or self.kept.is_aside(text) for text in named):
             return True
         return any(map(self._loads_scaler, self.tree.nodes(cst.Call)))
 
@@ -127,14 +139,14 @@ class UnloadedScalers:
             return not self._is_another(func.value)
         if self.program.target(call) is not None or self.roles.is_constructor(call):
             return False
-        given = any(self.checkpoints.is_scaler(arg.value) for arg in call.args)
+        given = any(self.scalers.is_scaler(arg.value) for arg in call.args)
         return given and last(func) not in _HARMLESS and not TRAINS.search(last(func))
 
     def _is_another(self, owner: cst.BaseExpression) -> bool:
         """Whether what loads a state is no scaler: an optimizer, or named, and not by a loop."""
         if self.roles.is_optimizer(owner):
             return True
-        if dotted(owner) is None or self.checkpoints.is_scaler(owner):
+        if dotted(owner) is None or self.scalers.is_scaler(owner):
             return False
         bindings = self.names.bindings(owner) if isinstance(owner, cst.Name) else []
         return not any(isinstance(b.node, (cst.For, cst.CompFor)) for b in bindings)

@@ -26,7 +26,7 @@ from amp_lint.vocabulary.meaning import Part
 from amp_lint.vocabulary.operations import FLOAT16
 from amp_lint.vocabulary.written import AMP_SWITCH, SCALED_LOSS, SCALER, SCALER_SWITCH, STATES
 
-from ._checkpoints import last
+from ._checkpoints.naming import last
 from ._precision import Precision
 
 _DEFAULT_DTYPE = frozenset(

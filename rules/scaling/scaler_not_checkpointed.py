@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from amp_lint.model import Model
     from amp_lint.text.diagnostic import Edit
 
-    from ._checkpoints import Checkpoint, Load
+    from ._checkpoints.data import Checkpoint, Load
     from ._unloaded import Unloaded
 
 MESSAGE = "the checkpoint lacks the scaler of {}: a resumed run skips steps to find its scale again"
@@ -65,7 +65,8 @@ class ScalerNotCheckpointed(Rule):
 
     def check(self, model: Model) -> Iterator[Diagnostic]:
         """Report every such checkpoint, and where one that has it is loaded without it."""
-        from ._checkpoints import Checkpoints
+        from ._checkpoints.incomplete import Checkpoints
+        from ._checkpoints.steps import ScaledSteps
         from ._unloaded import UnloadedScalers
 
         for checkpoint in model.part(Checkpoints).incomplete:
@@ -78,7 +79,7 @@ class ScalerNotCheckpointed(Rule):
                 fix=_fix(model, checkpoint),
                 help=_help(model, checkpoint),
             )
-            by = model.part(Checkpoints).framework_of(checkpoint.steps)
+            by = model.part(ScaledSteps).framework_of(checkpoint.steps)
             unsure = by is not None and (by.role is Role.APEX or not by.named)
             yield replace(found, preview=unsure or not checkpoint.is_sure)
         unloads = UnloadedScalers(model)
@@ -104,11 +105,11 @@ def _shown(model: Model, optimizer: cst.BaseExpression) -> cst.BaseExpression:
 
 
 def _help(model: Model, checkpoint: Checkpoint) -> str:
-    from ._checkpoints import Checkpoints
+    from ._checkpoints.steps import ScaledSteps
 
     if checkpoint.is_given:
         return GIVEN
-    framework = model.part(Checkpoints).framework_of(checkpoint.steps)
+    framework = model.part(ScaledSteps).framework_of(checkpoint.steps)
     if framework is not None:
         owner = model.linked.source(framework.scaler)
         if framework.role is Role.APEX:
@@ -123,11 +124,11 @@ def _help(model: Model, checkpoint: Checkpoint) -> str:
 
 def _name(model: Model, checkpoint: Checkpoint) -> str:
     """What the scaler is called where it is made, or steps."""
-    from ._checkpoints import Checkpoints
+    from ._checkpoints.places import Places
 
     call = checkpoint.steps
     if model.roles.is_constructor(call):
-        made = model.part(Checkpoints).target(call)
+        made = model.part(Places).target(call)
         return model.linked.source(made) if made is not None else "scaler"
     return (
         model.linked.source(call.func.value) if isinstance(call.func, cst.Attribute) else "scaler"

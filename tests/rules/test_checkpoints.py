@@ -15,9 +15,13 @@ from amp_lint.text.source import Source
 from tests.programs import model_of
 
 if TYPE_CHECKING:  # where mypy finds what is installed below `amp_lint.rules`
-    from rules.scaling._checkpoints import Checkpoint, Checkpoints
+    from rules.scaling._checkpoints.data import Checkpoint
+    from rules.scaling._checkpoints.incomplete import Checkpoints
+    from rules.scaling._checkpoints.steps import ScaledSteps
 else:
-    from amp_lint.rules.scaling._checkpoints import Checkpoint, Checkpoints
+    from amp_lint.rules.scaling._checkpoints.data import Checkpoint
+    from amp_lint.rules.scaling._checkpoints.incomplete import Checkpoints
+    from amp_lint.rules.scaling._checkpoints.steps import ScaledSteps
 
 PROGRAM = """\
 import torch
@@ -772,9 +776,9 @@ def test_the_scaler_of_accelerate(old: str, new: str, count: int) -> None:
 )
 def test_a_precision_that_others_choose_is_a_preview(given: str, named: bool) -> None:
     program = PREPARED.replace('mixed_precision="fp16"', given)
-    checkpoints = model_of(program).part(Checkpoints)
-    (found,) = checkpoints.incomplete
-    framework = checkpoints.framework_of(found.steps)
+    model = model_of(program)
+    (found,) = model.part(Checkpoints).incomplete
+    framework = model.part(ScaledSteps).framework_of(found.steps)
     assert framework is not None
     assert framework.named is named
 
