@@ -46,6 +46,7 @@ from amp_lint.vocabulary.amp import DEFAULT_DTYPES
 from amp_lint.walk.caches import Caches
 from amp_lint.walk.clips import Clips
 from amp_lint.walk.mistakes import Mistakes
+from amp_lint.walk.step_places import StepPlaces
 from amp_lint.walk.steps import Steps
 from amp_lint.walk.unscale_places import UnscalePlaces
 
@@ -295,6 +296,11 @@ class Model:
     def mistakes(self) -> Mistakes:
         """Calls of the GradScaler protocol in the wrong state."""
         return Mistakes(self.linked, self.roles, self.steps)
+
+    @functools.cached_property
+    def step_places(self) -> StepPlaces:
+        """What fixes ask of the steps and updates around a mistake."""
+        return StepPlaces(self.linked, self.steps, self.mistakes.rounds)
 
 
 @functools.lru_cache(maxsize=64)

@@ -15,7 +15,7 @@ from amp_lint.vocabulary.amp import GET_SCALE
 
 if TYPE_CHECKING:
     from amp_lint.model import Model
-    from amp_lint.walk.mistakes import Found
+    from amp_lint.walk.found import Found
 
 _SCALES = ("old_scale", "scale_before")
 _SKIPPED = ("skipped", "was_skipped")

@@ -29,9 +29,8 @@ def unsynced(model: Model) -> Iterator[tuple[cst.Call, str, cst.With]]:
 def _is_in_each(model: Model, call: cst.Call, around: cst.With) -> bool:
     """Whether no test says which rounds a call is run in."""
     tests = (test for test, _ in deciding(model.tree, call) if model.tree.contains(around, test))
-    return not any(SYNC_GRADIENTS in text(test) for test in tests) and not model.mistakes.picks(
-        call
-    )
+    synced = any(SYNC_GRADIENTS in text(test) for test in tests)
+    return not synced and not model.mistakes.rounds.picks(call)
 
 
 def _accumulates_in_fp16(model: Model, owner: cst.BaseExpression) -> bool:

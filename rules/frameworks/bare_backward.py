@@ -56,7 +56,7 @@ class BareBackward(Rule):
                 trust = trust_in(model, role, owner)
                 engine = model.roles.frameworks.steps_itself(role, owner)
                 yield self._found(model, found.cause, role, text(owner), related, trust, engine)
-        for event, role in model.mistakes.bare_hooks:
+        for event, role in model.mistakes.handovers.bare_hooks:
             yield self._found(model, event, role, ACCELERATOR_OF_TRAINER, [])
 
         yield from self._own_scalers(model)

@@ -16,7 +16,7 @@ from amp_lint.vocabulary.table import words
 
 if TYPE_CHECKING:
     from amp_lint.model import Model
-    from amp_lint.walk.mistakes import Found
+    from amp_lint.walk.found import Found
 
 _BEFORE_STEP = (
     "`update` comes before the last `step`: that one divides the gradients again, or by a new scale"
@@ -60,18 +60,18 @@ class EarlyScalerUpdate(Rule):
 
 def _move(model: Model, found: Found) -> Fix | None:
     """Put ``update`` behind the step, where both are lines of one block and it is not repeated."""
-    update, step = found.event.node, model.mistakes.last_step_after(found.event)
+    update, step = found.event.node, model.step_places.last_step_after(found.event)
     if model.tree.order(found.cause.node) < model.tree.order(update):
         return _move_behind_loop(model, update)
-    if step is None or not model.mistakes.follows(update, step):
+    if step is None or not model.step_places.follows(update, step):
         return None
     small, after = model.tree.parent(update), model.tree.statement(step)
     removed = edits.remove_statement(model.tree, small) if isinstance(small, cst.Expr) else None
     if removed is None or after is None:
         return None
-    again = model.mistakes.next_update(found.event)
+    again = model.step_places.next_update(found.event)
     if again is not None:
-        if not model.mistakes.follows(step, again):
+        if not model.step_places.follows(step, again):
             return None
         return Fix("Remove the first `update`", (removed,), Applicability.SAFE)
     inserted = edits.insert_after(model.tree, after, model.tree.source(update))

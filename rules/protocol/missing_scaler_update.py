@@ -16,7 +16,7 @@ from amp_lint.vocabulary.table import words
 
 if TYPE_CHECKING:
     from amp_lint.model import Model
-    from amp_lint.walk.mistakes import Found
+    from amp_lint.walk.found import Found
 
 _STEP = (
     "`step` raises RuntimeError in the next round: this path comes back without `update`",
@@ -80,7 +80,7 @@ class MissingScalerUpdate(Rule):
         for found in model.mistakes.left_early:
             related = [(found.cause.node, "the gradients are scaled here")]
             message, help = _left(found)
-            gives_up = found.unscaled and model.mistakes.gives_up_nonfinite(found)
+            gives_up = found.unscaled and model.step_places.gives_up_nonfinite(found)
             fix = _update_first(model, found) if gives_up else None
             yield self.report(model, found.event.node, message, related, fix, help=help)
 
@@ -93,7 +93,7 @@ def _left(found: Found) -> tuple[str, str]:
 
 def _outdent(model: Model, found: Found) -> Fix | None:
     """Move the only ``update`` out of an ``if`` that has nothing else in it."""
-    update = model.mistakes.update_under_test(found.event)
+    update = model.step_places.update_under_test(found.event)
     if update is None:
         return None
     edit = edits.replace_node(model.tree, update.holder, model.tree.source(update.call))
@@ -102,7 +102,7 @@ def _outdent(model: Model, found: Found) -> Fix | None:
 
 def _append(model: Model, found: Found) -> Fix | None:
     """``update`` after the last of some steps, where there is none."""
-    line = model.mistakes.end_of_steps(found)
+    line = model.step_places.end_of_steps(found)
     step = found.event.node
     if line is None or not isinstance(step, cst.Call) or not isinstance(step.func, cst.Attribute):
         return None
@@ -113,7 +113,7 @@ def _append(model: Model, found: Found) -> Fix | None:
 
 def _update_first(model: Model, found: Found) -> Fix | None:
     statement = model.tree.statement(found.event.node)
-    scaler = model.mistakes.scaler_text(found.cause, found.event)
+    scaler = model.step_places.scaler_text(found.cause, found.event)
     if scaler is None or not isinstance(statement, cst.SimpleStatementLine):
         return None
     if len(statement.body) != 1:

@@ -16,7 +16,7 @@ from amp_lint.vocabulary.table import called, words
 
 if TYPE_CHECKING:
     from amp_lint.model import Model
-    from amp_lint.walk.mistakes import Found
+    from amp_lint.walk.found import Found
 
 _AGAIN = (
     "`unscale_` raises RuntimeError in the next round: this path comes back without `update`",
@@ -96,7 +96,7 @@ def _fix(model: Model, found: Found) -> Fix | None:
     small = model.tree.parent(found.event.node)
     if found.repeats or found.after_step or found.by_accelerate or not isinstance(small, cst.Expr):
         return None
-    if not model.mistakes.follows(found.cause.node, found.event.node):
+    if not model.step_places.follows(found.cause.node, found.event.node):
         return None
     edit = edits.remove_statement(model.tree, small)
     return Fix("Remove the second `unscale_`", (edit,), Applicability.UNSAFE) if edit else None

@@ -17,7 +17,7 @@ from amp_lint.vocabulary.table import called, words
 
 if TYPE_CHECKING:
     from amp_lint.model import Model
-    from amp_lint.walk.mistakes import Found
+    from amp_lint.walk.found import Found
 
 _MESSAGE = "the scheduler also counts steps that the scaler skips: the learning rate runs ahead"
 _SKIPPED = "skipped if a gradient is inf or NaN"

@@ -18,7 +18,7 @@ from amp_lint.vocabulary.table import words
 if TYPE_CHECKING:
     from amp_lint.amp.events import Event
     from amp_lint.model import Model
-    from amp_lint.walk.mistakes import Found
+    from amp_lint.walk.found import Found
 
 _BYPASS = (
     "this step takes gradients that are still scaled: updates of SGD are {:g} times too large at "
@@ -68,7 +68,7 @@ class StepBypassesScaler(Rule):
             report = self.report(model, found.event.node, bypass, related, fix, help=help)
             yield report if found.cycle else replace(report, preview=True)
         for found in model.mistakes.unchecked_steps:
-            if model.mistakes.is_stepped_by_scaler(found.event):
+            if model.step_places.is_stepped_by_scaler(found.event):
                 continue
             related = [(found.cause.node, "unscaled here")]
             fix = _through(model, found)
@@ -83,14 +83,14 @@ class StepBypassesScaler(Rule):
 def _fix(model: Model, found: Found) -> Fix | None:
     """Let the scaler step; where it does so next, on the same gradients, one of both has to go."""
     direct = found.event
-    if not model.mistakes.is_stepped_by_scaler(direct):
+    if not model.step_places.is_stepped_by_scaler(direct):
         return _through(model, found)
-    return _without(model, direct) if model.mistakes.is_stepped_again(direct) else None
+    return _without(model, direct) if model.step_places.is_stepped_again(direct) else None
 
 
 def _through(model: Model, found: Found) -> Fix | None:
     """``scaler.step(optimizer)`` in its place, and ``update`` where none follows."""
-    call, scaler = found.event.node, model.mistakes.scaler_text(found.cause, found.event)
+    call, scaler = found.event.node, model.step_places.scaler_text(found.cause, found.event)
     statement = model.tree.statement(call)
     if scaler is None or not isinstance(call, cst.Call) or call.args or statement is None:
         return None
@@ -99,7 +99,7 @@ def _through(model: Model, found: Found) -> Fix | None:
     assert isinstance(call.func, cst.Attribute)
     optimizer = model.tree.source(call.func.value)
     step = edits.replace_node(model.tree, call, f"{scaler}.step({optimizer})")
-    if model.mistakes.is_updated(found.event):
+    if model.step_places.is_updated(found.event):
         return Fix(f"Use {quoted(f'{scaler}.step({optimizer})')}", (step,), Applicability.SAFE)
     update = edits.insert_after(model.tree, statement, f"{scaler}.update()")
     return Fix(f"Use {quoted(f'{scaler}.step')} and `update`", (step, update), Applicability.UNSAFE)

@@ -14,7 +14,7 @@ from amp_lint.vocabulary import written
 
 if TYPE_CHECKING:
     from amp_lint.model import Model
-    from amp_lint.walk.mistakes import Found
+    from amp_lint.walk.found import Found
 
 _MESSAGE = (
     "this loss is not scaled: the first `scaler.step` raises, later updates are {:g} times too "

@@ -11,7 +11,7 @@ from amp_lint.model import Model
 from amp_lint.registry import all_rules
 from amp_lint.selection import Selection
 from amp_lint.text.source import Source
-from amp_lint.walk.mistakes import Found
+from amp_lint.walk.found import Found
 from tests.programs import model_of
 
 HEADER = "import torch\nfrom torch.nn.utils import clip_grad_norm_ as clip\n"
@@ -667,10 +667,10 @@ def test_a_scaler_of_an_argument_may_be_disabled() -> None:
 def test_scaler_where_the_step_is() -> None:
     model = looped(SCALED + DIRECT)
     (one,) = model.mistakes.bypasses
-    assert model.mistakes.scaler_text(one.cause, one.event) == "scaler"
-    assert not model.mistakes.is_updated(one.event)
+    assert model.step_places.scaler_text(one.cause, one.event) == "scaler"
+    assert not model.step_places.is_updated(one.event)
     (one,) = (updated := looped(SCALED + DIRECT + UPDATE)).mistakes.bypasses
-    assert updated.mistakes.is_updated(one.event)
+    assert updated.step_places.is_updated(one.event)
 
 
 def test_no_scaler_where_the_step_is() -> None:
@@ -685,7 +685,7 @@ def test_no_scaler_where_the_step_is() -> None:
         """
     )
     (one,) = model.mistakes.bypasses
-    assert model.mistakes.scaler_text(one.cause, one.event) is None
+    assert model.step_places.scaler_text(one.cause, one.event) is None
 
 
 @pytest.mark.parametrize(
@@ -702,19 +702,19 @@ def test_no_scaler_where_the_step_is() -> None:
 def test_update_under_a_test(body: str, expected: bool) -> None:
     model = looped(SCALED + body)
     (one,) = model.mistakes.steps_without_update
-    assert (model.mistakes.update_under_test(one.event) is not None) is expected
+    assert (model.step_places.update_under_test(one.event) is not None) is expected
 
 
 def test_where_an_early_update_belongs() -> None:
     model = looped(SCALED + STEP + UPDATE + "scaler.step(other)\n" + "scaler.update( )\n")
     (one,) = model.mistakes.early_updates
-    step = model.mistakes.last_step_after(one.event)
-    again = model.mistakes.next_update(one.event)
+    step = model.step_places.last_step_after(one.event)
+    again = model.step_places.next_update(one.event)
     assert step is not None and again is not None
     assert model.tree.source(step) == "scaler.step(other)"
     assert model.tree.source(again) == "scaler.update( )"
-    assert model.mistakes.follows(one.event.node, step)
-    assert not model.mistakes.follows(step, one.event.node)
+    assert model.step_places.follows(one.event.node, step)
+    assert not model.step_places.follows(step, one.event.node)
 
 
 def test_a_norm_that_a_helper_returns_is_not_none() -> None:
