@@ -406,8 +406,16 @@ class Relevance:
 
     @per_node
     def end_tests(self, loop: cst.For) -> list[tuple[cst.Comparison, bool]]:
-        """The tests by which a loop finds its last round, with what each gives there."""
-        return self._counters.end_tests(loop)
+        """The tests of its last round by which a loop decides about events, with their results."""
+        found = self._counters.end_tests(loop)
+        return [(test, holds) for test, holds in found if self._decides_events(test)]
+
+    def _decides_events(self, test: cst.Comparison) -> bool:
+        """Whether a comparison is part of the test of an ``if`` that holds an event."""
+        holder = self.tree.ancestor(test, cst.If)
+        if not isinstance(holder, cst.If) or id(holder) not in self.hot:
+            return False
+        return self.tree.contains(holder.test, test)
 
     @per_node
     def asks_for_end(self, node: cst.If) -> bool:

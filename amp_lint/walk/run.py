@@ -513,7 +513,7 @@ class Run(Evaluator):
             starts = self._bounded(
                 [p._replace(exit=Exit.NONE) for p in rounds if p.exit in (Exit.NONE, Exit.CONTINUE)]
             )
-            ends += self._exhausted(node, starts, frame)
+            ends += self._exhausted(node, starts, frame) if trains else starts
         if node.orelse is not None:
             ends = self.block(node.orelse.body, self._bounded(ends), frame)
         return self._bounded(ends + left)
