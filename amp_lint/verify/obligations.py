@@ -33,6 +33,8 @@ class Expression:
     given_to: str = ""
     """The call that it is an argument of, if nothing is known of that call and other code, which
     became another one too, uses its result: what it makes of the difference cannot be told."""
+    absent: tuple[str, ...] = ()
+    """The inputs that are None where nobody gives them."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -485,6 +485,7 @@ def _expressions(before: Eraser, after: Eraser) -> tuple[list[Expression], set[s
             continue  # names may stand for something else
         arrays = {*_arrays(one, name)}
         tensors, numbers = as_tensors(_terms(one.effects[name].done)), {*_numbers(one, name)}
+        absent = (*sorted(one.lifter.absent & other.lifter.absent),)
         pairs = [*differing(one.effects[name].done, other.effects[name].done)]
         changed_effects = [(old, new) for old, new in pairs if old is not None and new is not None]
         for old, new in changed_effects:
@@ -495,7 +496,7 @@ def _expressions(before: Eraser, after: Eraser) -> tuple[list[Expression], set[s
                 for item in _differences(old, new):
                     if is_of_casts(*item.pair):
                         continue  # each cast is told by itself
-                    made = Expression(place, *item.pair, item.contexts, given_to)
+                    made = Expression(place, *item.pair, item.contexts, given_to, absent)
                     key = *item.pair, item.contexts  # what is right in one may be wrong in another
                     known = found.get(key, made)
                     found[key] = min(known, made, key=lambda each: each.given_to)

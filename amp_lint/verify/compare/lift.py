@@ -111,6 +111,8 @@ class Lifter:
         self.computed = Computed(model)
         self.unstable: frozenset[str] = frozenset()
         """The names of the function that is lifted which do not stand for one thing in it."""
+        self.absent: set[str] = set()
+        """The inputs that are None where nobody gives them: parameters by their default."""
         self.found: dict[int, Term] = {}
         """Id of an expression -> what it stands for where it is written."""
 
@@ -256,6 +258,8 @@ class Lifter:
     def _named(self, key: str, node: cst.Name | cst.Attribute) -> str:
         """What an input is called; a guard by its default is one whatever its name."""
         known = self.model.values.usual(node)
+        if None in known:
+            self.absent.add(key)
         if EPS_NAME.search(key):
             numbers = [abs(each) for each in known if isinstance(each, (int, float))]
             numbers += self._given_to(key.rpartition(".")[2])

@@ -84,6 +84,8 @@ _OF_NAMES: tuple[tuple[Callable[[Counter[str], Counter[str]], bool], str], ...] 
      "`view` takes no tensor whose memory is in another order"),
     (lambda old, new: new["dim="] > old["dim="] and old["axis="] > new["axis="],
      "an array of NumPy has an `axis` and no `dim`"),
+    (lambda old, new: old["stable="] > new["stable="],
+     "numbers that are equal do not keep their order any more"),
     (lambda old, new: old["abs"] > new["abs"],
      "of a complex number the absolute value is another one"),
 )  # fmt: skip

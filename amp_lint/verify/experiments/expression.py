@@ -14,6 +14,7 @@ import math
 import time
 import warnings
 from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Literal, TypeVar
@@ -45,7 +46,7 @@ from amp_lint.verify.experiments.search import (
 from amp_lint.verify.experiments.sweep import sweep
 from amp_lint.verify.experiments.tolerance import Miss
 from amp_lint.verify.experiments.trial import Pair, Trial, pair
-from amp_lint.verify.experiments.variants import is_other
+from amp_lint.verify.experiments.variants import is_other, of_axes
 from amp_lint.verify.obligations import Expression
 from amp_lint.verify.proof import Changed, Failure, Judgement, Measured, ProofSettings, Verdict
 from amp_lint.verify.terms import Input, Op, Term, walk
@@ -167,7 +168,9 @@ class Examination:
     @functools.cached_property
     def _doubt(self) -> str:
         """Why the new code is not proven, though nothing was found against it."""
-        return self._tried(partial(Experiment.doubt, is_apart=self._is_apart)) or ""
+        absent = frozenset(self._obligation.absent)
+        asked = partial(Experiment.doubt, absent=absent, is_apart=self._is_apart)
+        return self._tried(asked) or ""
 
     @property
     def is_in_doubt(self) -> bool:
@@ -809,13 +812,14 @@ class Experiment:
                 return next(findings(case))
         return None
 
-    def doubt(self, *, is_apart: bool) -> str:
+    def doubt(self, *, absent: AbstractSet[str], is_apart: bool) -> str:
         """What no experiment shows, and may be wrong all the same."""
         if self.untried:
             return f"what is longer than {min(self.untried)} is not tried"
         if any(map(is_other, self.cut)):  # by little, perhaps, if it is a mean of much
             return "what is cut off is something else"
-        return doubt(self.pair, self.trials, self.constant, is_apart=is_apart)
+        found = doubt(self.pair, self.trials, self.constant, is_apart=is_apart)
+        return found or of_axes(self.trials[0], absent)
 
     # guards and compiled modes
 

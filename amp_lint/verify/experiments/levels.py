@@ -125,8 +125,9 @@ _NOT_COMPARABLE = Verdict.NOT_COMPARABLE
 
 
 def _levels(obligation: Expression) -> list[Expression]:
+    alone = replace(obligation, contexts=(), given_to="")
     return [
-        Expression(obligation.place, _in_time(closed(one)), _in_time(closed(other)))
+        replace(alone, before=_in_time(closed(one)), after=_in_time(closed(other)))
         for one, other in _pairs(obligation)
     ]
 
@@ -137,10 +138,10 @@ def _apart(level: Expression) -> Expression:
     It may fail by itself, which the new code need not mend: what is right for every value of it is
     right.
     """
-    return Expression(
-        level.place,
-        _without(level.before, _operations(level.after)),
-        _without(level.after, _operations(level.before)),
+    return replace(
+        level,
+        before=_without(level.before, _operations(level.after)),
+        after=_without(level.after, _operations(level.before)),
     )
 
 

@@ -22,7 +22,7 @@ from amp_lint.verify.experiments.literals import number
 from amp_lint.verify.experiments.modes import EXACT, Tensors, flat
 from amp_lint.verify.experiments.names import ARITHMETIC, BOUNDING, CASTS, COMPARING, MOVES, SHAPING
 from amp_lint.verify.experiments.trial import Pair, Trial
-from amp_lint.verify.terms import SMALL, Const, Form, Input, Op, Seq, Term, children, walk
+from amp_lint.verify.terms import SMALL, Const, Form, Global, Input, Op, Seq, Term, children, walk
 
 _ORDINARY = InputCase(std=1.0)
 
@@ -41,6 +41,21 @@ def is_other(trial: Trial) -> bool:
     return bool(_is_other(trial, trial.exact_bindings(_ORDINARY), "oracle", "own_bare"))
 
 
+def of_axes(trial: Trial, absent: AbstractSet[str]) -> str:
+    """Whether two axes, or none where nobody gives one, have another result than one axis has."""
+    scenario, given = trial.scenario, trial.exact_bindings(_ORDINARY)
+    known = inputs.kinds(trial.pair.before, trial.pair.after)
+    for key in (key for key in scenario.static if known.get(key) is InputKind.DIM):
+        for axes, text in ((_TWO_AXES, "two axes"), (None, "None"))[: 1 + (key in absent)]:
+            other = replace(scenario, static={**scenario.static, key: axes})
+            if _is_other(Trial(trial.pair, other, trial.device), given, "oracle", "own_bare"):
+                return f"if `{key}` is {text} it is another one"
+    return ""
+
+
+_TWO_AXES = (0, 1)
+
+
 def of_terms(pair: Pair, kinds: Mapping[str, InputKind], constant: AbstractSet[str]) -> str:
     """What two terms tell of inputs that no gradient is taken of; "" if nothing."""
     indices = {key for key, kind in kinds.items() if kind is InputKind.INDEX}
@@ -51,6 +66,9 @@ def of_terms(pair: Pair, kinds: Mapping[str, InputKind], constant: AbstractSet[s
         return f"`{key}` is not cast any more, and its dtype is not known"
     for key in sorted(unbound & indices):
         return f"`{key}` is not kept in its bounds any more"
+    apart = {*_subtracted(pair.before)} & _uncast(pair.before) - _uncast(pair.after)
+    for key in sorted(apart if not _is_exact(pair.after) else ()):
+        return f"`{key}` is cast before something is subtracted, and may have too many digits"
     return ""
 
 
@@ -76,6 +94,34 @@ def _uncast(term: Term, is_cast: bool = False) -> frozenset[str]:
     first, *rest = (*children(term), Const(None))
     both = casts and term.last in COMPARING
     return _uncast(first, casts or kept).union(*(_uncast(each, both) for each in rest))
+
+
+def _subtracted(term: Term, is_lowered: bool = False) -> Iterator[str]:
+    """The inputs of differences that the code itself rounds to few digits.
+
+    Their own dtype has more, or nobody would: perhaps more than float32 has.
+    """
+    is_difference = isinstance(term, Op) and term.last in _DIFFERENCES
+    if is_lowered and is_difference:
+        yield from (part.key for part in walk(term) if isinstance(part, Input))
+    lowers = isinstance(term, Op) and _is_cast(term) and _is_low(term)
+    for child in children(term):
+        yield from _subtracted(child, is_lowered or lowers)
+
+
+_DIFFERENCES = frozenset({"sub", "subtract"})
+_LOW = frozenset({"half", "float16", "bfloat16"})
+
+
+def _is_low(op: Op) -> bool:
+    named = (each.name.rpartition(".")[2] for each in children(op) if isinstance(each, Global))
+    return not _LOW.isdisjoint({op.last, *named})
+
+
+def _is_exact(term: Term) -> bool:
+    """Whether a term computes in float64."""
+    names = (part.name for part in walk(term) if isinstance(part, (Op, Global)))
+    return any(name.rpartition(".")[2] in ("double", "float64") for name in names)
 
 
 def _casts(term: Term) -> Iterator[str]:
