@@ -7,6 +7,7 @@ is left is renamed. Whatever cannot be put back stays, and shows as a difference
 from __future__ import annotations
 
 import itertools
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
@@ -42,6 +43,9 @@ _CODE = (
 """What tells how a function calls its locals."""
 _READERS = frozenset({"eval", "evaluate", "execute", "query", "sql", "sqldf"})
 """What looks for names in a text that it is given."""
+_WITHOUT_FRAMES = frozenset({"builtins", "logging", "os", "pathlib", "re", "torch", "warnings"})
+"""Modules that look for nothing in the frames of who calls them."""
+_WORD = re.compile(r"\w+")
 _OF_NUMBERS = frozenset({"dim", "numel", "size"})
 """Methods that tell how large a tensor is."""
 _LAZY = ("BooleanOperation", "IfExp", "Lambda", "ListComp", "SetComp", "DictComp", "GeneratorExp",
@@ -93,6 +97,7 @@ def alike(before: Function, after: Function) -> tuple[Plain, Plain]:
     gone = [name for name in old if name not in new]
     come = [name for name in new if name not in old]
     erased = {*_erased(before, gone), *_erased(after, come)}
+    erased |= {*gone} & {*_told(before)} | {*come} & {*_told(after)}
     after = Function(after.eraser, _without_prints(before, after))
     one = _without_temporaries(before, [name for name in gone if name not in erased])
     other = _without_temporaries(after, [name for name in come if name not in erased])
@@ -115,6 +120,32 @@ def _erased(function: Function, names: Iterable[str]) -> Iterator[str]:
         )
         if written > _count(function.tree, name):
             yield name
+
+
+def _told(function: Function) -> Iterator[str]:
+    """The words of texts that a call may look for among the locals of its caller.
+
+    It gives something back, as a query of what a name stands for does, and nobody knows it. A text
+    of one word is a key or a label.
+    """
+    model, node = function.eraser.model, function.tree.node
+    for call in model.tree.below(node, cst.Call):
+        known = {name.partition(".")[0] for name in model.names.qualified(call.func)}
+        ignored = isinstance(model.tree.parent(call), (cst.Expr, cst.Raise))
+        if ignored or not known.isdisjoint(_WITHOUT_FRAMES):
+            continue
+        for text in (text for arg in call.args for text in _texts(function, arg.value)):
+            words = _WORD.findall(text)
+            yield from words if len(words) > 1 else ()
+
+
+def _texts(function: Function, node: cst.BaseExpression) -> Iterator[str]:
+    """The texts that an expression may be, but for what is filled in."""
+    for value in function.eraser.model.values.alternatives(node):
+        known = literal(value)
+        parts = value.parts if isinstance(value, cst.FormattedString) else ()
+        yield from (part.value for part in parts if isinstance(part, cst.FormattedStringText))
+        yield from (known,) if isinstance(known, str) else ()
 
 
 def _is_variable(holder: cst.CSTNode | None, word: cst.Name) -> bool:
