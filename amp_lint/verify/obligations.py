@@ -171,6 +171,8 @@ class Step:
     """Whether there are more paths than are held against each other."""
     left: bool = False
     """Whether some of what differs is not among them, or may not be."""
+    kept: tuple[Trace, ...] = ()
+    """Paths that both have and that clip, or read, at a place where one that differs does."""
 
 
 @dataclass(frozen=True, slots=True)

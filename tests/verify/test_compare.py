@@ -650,3 +650,95 @@ def test_what_both_import_in_a_function_may_fail_in_both() -> None:
     before = text.format(2)
     found = [compare(before, each.format(3)).obligations for each in (text, moved)]
     assert [any(isinstance(one, Import) for one in each) for each in found] == [False, True]
+
+
+AXIS = """
+import torch
+import torch.nn.functional as F
+
+
+class Scores(torch.nn.Module):
+    def __init__(self, axis=None, over=1):
+        super().__init__()
+        self.axis, self.over = axis, over
+
+    def forward(self, x):
+        return torch.log(F.softmax(x, dim=self.axis)), torch.log(F.softmax(x, dim=self.over))
+
+
+def scores(x, axis=None, over=1):
+    return torch.log(F.softmax(x, dim=axis)), torch.log(F.softmax(x, dim=over))
+"""
+
+
+def test_what_is_none_where_nobody_gives_it() -> None:
+    found = compare(AXIS, AXIS.replace("torch.log(F.softmax(", "(F.log_softmax("))
+    asked = [each for each in found.obligations if isinstance(each, Expression)]
+    assert {each.absent for each in asked} == {("axis", "self.axis")}
+
+
+LOANS = """
+import sheets
+import torch
+from torch.cuda.amp import GradScaler, autocast
+
+
+def watch(net, loader, optimizer, loss_of):
+    scaler = GradScaler()
+    losses = []
+    for x, y in loader:
+        optimizer.zero_grad()
+        with autocast():
+            loss = loss_of(net(x), y)
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+        losses.append(loss.item())
+    table = sheets.made_of(losses)
+    {use}
+    return table
+"""
+
+
+@pytest.mark.parametrize(
+    ("use", "same"),
+    [
+        ("worst = sheets.asked('greatest loss from table')", False),
+        ("text = 'greatest loss from table'; worst = sheets.asked(text)", False),
+        ("worst = sheets.asked(f'greatest loss from table above {len(losses)}')", False),
+        ("sheets.log('all of the table')", True),
+        ("print('all of the table')", True),
+        ("worst = sheets.asked('table')", True),
+        ("worst = sheets.asked('greatest loss')", True),
+    ],
+)
+def test_a_text_may_name_a_local(use: str, same: bool) -> None:
+    before = LOANS.format(use=use)
+    after = before.replace("table = sheets", "rows = sheets").replace("return table", "return rows")
+    assert (not compare(before, after).reasons) is same
+
+
+PARTS = """
+import torch
+
+
+def step(first, second, optimizer, scaler, loss, both, more):
+    scaler.scale(loss).backward()
+    if both:
+        torch.nn.utils.clip_grad_norm_(first.parameters(), 0.5)
+    {clip}
+    scaler.step(optimizer)
+    scaler.update()
+    optimizer.zero_grad()
+"""
+LATER = "torch.nn.utils.clip_grad_norm_(second.parameters(), 1.0)"
+
+
+@pytest.mark.parametrize(
+    ("clip", "count"), [(LATER, 1), (f"if not both:\n        {LATER}", 0), ("pass", 0)]
+)
+def test_a_path_that_clips_as_before(clip: str, count: int) -> None:
+    before = PARTS.format(clip=clip)
+    test = "    if both:\n"
+    after = before.replace(test, f"{test}        scaler.unscale_(optimizer)\n", 1)
+    assert len(step(compare(before, after)).kept) == count

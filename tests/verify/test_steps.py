@@ -100,6 +100,17 @@ def _one_thread() -> Iterator[None]:
 # --- clipping -----------------------------------------------------------------------------------
 
 
+def test_what_is_put_right_on_one_path_may_be_as_wrong_on_another() -> None:
+    left = (ZERO, backward(), clip(), STEP, UPDATE)
+    settings = ProofSettings(modes=("eager",))
+    asked = Step(Place(1, 1), CLIPPED, UNSCALED)
+    found = steps.judge(replace(asked, kept=(left,)), settings)
+    assert found.verdict is Verdict.NOT_COMPARABLE
+    assert "on another path it still fails as before: the weights move by" in found.statement
+    right = (ZERO, backward(scaler=None), clip(), DIRECT)
+    assert steps.judge(replace(asked, kept=(right,)), settings).verdict is PROVEN
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_unscale_before_the_clip_is_proven(seed: int) -> None:
     found = judged(CLIPPED, UNSCALED, seed=seed)

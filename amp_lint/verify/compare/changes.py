@@ -34,7 +34,7 @@ from amp_lint.verify.compare.plain import Plain
 from amp_lint.verify.compare.regions import regions, shown, yields
 from amp_lint.verify.compare.rewrites import Function
 from amp_lint.verify.compare.side import Side, States, open_terms
-from amp_lint.verify.compare.traces import MAX_TRACES, are_many, changed, splits
+from amp_lint.verify.compare.traces import MAX_TRACES, are_many, changed, kept, splits
 from amp_lint.verify.compare.units import common, name_of
 from amp_lint.verify.compare.uses import compare_uses, lonely_uses
 from amp_lint.verify.obligations import (
@@ -689,7 +689,8 @@ def _steps(before: Side, after: Side, entered: set[str]) -> Iterator[Step]:
             by_steps = changed(_without_regions(one), _without_regions(other)) is not None
             is_cut = name in before.tracer.cut | after.tracer.cut or are_many(one, other)
             left = by_steps and is_cut
-            yield Step(place, *different, splits=splits(one, other), cut=cut, left=left)
+            split, same = splits(one, other), kept(one, other)
+            yield Step(place, *different, splits=split, cut=cut, left=left, kept=same)
     if not seen:
         yield from (_training(before, half) for half in removed[:1])
 

@@ -578,6 +578,25 @@ def splits(before: Program, after: Program) -> bool:
     return bool(old) and old.keys() < new.keys()
 
 
+def kept(before: Program, after: Program) -> tuple[Trace, ...]:
+    """The paths that both programs have, of those that clip where a new one does.
+
+    What is put right on the new path may be as wrong on these as it was.
+    """
+    old, new = _by_content(before.traces), _by_content(after.traces)
+    asked = {place for key in new if key not in old for place in _asked(new[key])}
+    same = (new[key] for key in new if key in old)
+    return _some(trace for trace in same if not asked.isdisjoint(_asked(trace)))
+
+
+def _asked(trace: Trace) -> set[tuple[int, str]]:
+    """Where a path clips or reads gradients."""
+    return {(event.line, event.source) for event in trace if event.kind in _ASKING}
+
+
+_ASKING = (Kind.CLIP, Kind.GRADIENT_READ)
+
+
 def _objects(program: Program) -> tuple[object, ...]:
     """What besides the traces decides about a step; scalers are compared where they are made."""
     switches = [(key, dict(made.keywords).get("enabled")) for key, made in program.scalers]

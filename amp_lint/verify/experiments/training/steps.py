@@ -84,8 +84,9 @@ def judge(obligation: Step, settings: ProofSettings) -> Judgement:
     does not, but does what the old one would do with its settings, these are what was changed.
     """
     found = _judged(obligation, settings)
-    if obligation.splits and found.verdict is Verdict.PROVEN and found.before is not None:
-        text = f"on another path it still fails as before: {found.before.text}"
+    left = _left_as_it_was(obligation, found, settings)
+    if left is not None:
+        text = f"on another path it still fails as before: {left.text}"
         return replace(found, verdict=Verdict.NOT_COMPARABLE, statement=text)
     if obligation.left and found.verdict is Verdict.PROVEN:
         return replace(found, verdict=Verdict.NOT_COMPARABLE, statement=_LEFT)
@@ -104,6 +105,32 @@ def judge(obligation: Step, settings: ProofSettings) -> Judgement:
     changes, before = wanted
     again = _judged(replace(obligation, before=before), settings)
     return replace(found, changes=changes) if again.verdict is Verdict.PROVEN else found
+
+
+def _left_as_it_was(obligation: Step, found: Judgement, settings: ProofSettings) -> Failure | None:
+    """What was put right on some paths, and fails in the same way on those that both texts have."""
+    if found.verdict is not Verdict.PROVEN or found.before is None:
+        return None
+    if obligation.splits:
+        return found.before
+    old, new = (
+        replace(program, traces=obligation.kept)
+        for program in (obligation.before, obligation.after)
+    )
+    trials = (
+        Trial(old, new, pair, case, settings.device, settings.seed)
+        for pair in pairs(old, new)
+        for case in _cases(obligation)
+    )
+    shown = (each for trial in trials if trial.is_possible() for each in _of_clips(trial))
+    failing = (e.after for e in shown if e.after is not None and e.before is not None)
+    return next((each for each in failing if each.check == found.before.check), None)
+
+
+def _of_clips(trial: Trial) -> Iterator[Evidence]:
+    """What is wrong with gradients that are clipped, or read."""
+    yield from checks.values(trial)
+    yield from checks.reads(trial)
 
 
 def _judged(obligation: Step, settings: ProofSettings) -> Judgement:
