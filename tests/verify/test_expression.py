@@ -562,7 +562,7 @@ def test_what_is_asked_of_the_expressions_alone_is_asked_once_a_scenario(
         case = InputCase((number,))
         held = tried.hold(case, half, tried.outcome("after", case, half))
         assert held is not None and not held.misses
-    assert len(walked) == 1
+    assert len(walked) == 2  # what is fused in one, and whether both have a product
 
 
 @pytest.mark.parametrize(
@@ -636,3 +636,62 @@ def test_a_loss_of_labels_in_float32_is_rounded_as_its_logits() -> None:
     labels = "(y > 0).float()"
     before = f"nn.BCELoss()(torch.sigmoid(x), {labels})"
     assert judged(before, f"nn.BCEWithLogitsLoss()(x, {labels})").verdict is Verdict.PROVEN
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "absent", "reason"),
+    [
+        ("x.norm(2, dim=d)", "torch.linalg.norm(x, 2, dim=d)", (), "`d` is two axes"),
+        ("x.norm(2, dim=d)", "torch.linalg.vector_norm(x, 2, dim=d)", (), ""),
+        ("torch.log(F.softmax(x, dim=d))", "torch.log_softmax(x, dim=d)", ("d",), "`d` is None"),
+        ("torch.log(F.softmax(x, dim=d))", "torch.log_softmax(x, dim=d)", (), ""),
+        ("torch.log(F.softmax(x, dim=d))", "F.log_softmax(x, dim=d)", ("d",), ""),
+    ],
+)
+def test_an_axis_may_be_several_or_none(
+    before: str, after: str, absent: tuple[str, ...], reason: str
+) -> None:
+    asked = Expression(Place(1, 1), term(before), term(after), absent=absent)
+    found = levels.judge(asked, EAGER)
+    assert found.verdict is (Verdict.NOT_COMPARABLE if reason else Verdict.PROVEN)
+    assert reason in found.statement
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "reason"),
+    [
+        ("x.half().argsort(dim=0, stable=True)", "x.float().argsort(dim=0)", "keep their order"),
+        (
+            "x.half().argsort(dim=0, stable=True)",
+            "x.float().argsort(dim=0, stable=True)",
+            "",
+        ),
+        ("(x - y).half().float()", "x.float() - y.float()", "may have too many digits"),
+        ("(x - y).half().float()", "(x - y).float()", ""),
+        ("(x - y).half().double()", "x.double() - y.double()", ""),
+    ],
+)
+def test_what_numbers_of_another_sort_would_show(before: str, after: str, reason: str) -> None:
+    found = judged(before, after)
+    assert found.verdict is (Verdict.NOT_COMPARABLE if reason else Verdict.PROVEN)
+    assert reason in found.statement
+
+
+def test_new_code_may_have_a_number_where_the_old_one_has_none() -> None:
+    tiny = "torch.log(-torch.expm1({}.sum(-1)))"
+    before, after = (tiny.format(each) for each in ("torch.log(1 - p)", "torch.log1p(-p)"))
+    assert judged(before, after).verdict is Verdict.PROVEN
+
+
+def test_gradients_of_a_product_are_rounded_as_products() -> None:
+    before = "torch.softmax((q @ k.transpose(-2, -1) / c).half(), dim=-1).to(v.dtype) @ v"
+    after = "torch.softmax(q @ k.transpose(-2, -1) / c, -1, dtype=torch.float32).to(v.dtype) @ v"
+    assert judged(before, after).verdict is Verdict.PROVEN
+    other = after.replace("-1, dtype", "0, dtype")
+    assert judged(before, other).verdict is Verdict.REFUTED
+
+
+def test_a_norm_in_another_dtype_is_another_behaviour() -> None:
+    found = judged("g.half().norm(2)", "g.float().norm(2)", ProofSettings(modes=("eager",)))
+    assert found.changes is not None
+    assert "in float32" in found.changes.after

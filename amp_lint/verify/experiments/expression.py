@@ -654,8 +654,9 @@ class Experiment:
 
         It is for a rounding error that is not much larger than what is tolerated, and at most
         twice that of BEFORE, and for inputs so large that sums of them overflow, or so small that
-        they have no digits and gradients by them overflow. What is not
-        finite then needs no excuse: BEFORE may be finite because a guard of it cut the number off.
+        they have no digits and gradients by them overflow, or BEFORE has no number at all. What is
+        not finite then needs no excuse: BEFORE may be finite because a guard of it cut the number
+        off.
         Where only the size of a guard is another one, it is for any error that was as large before.
         """
         if miss.check == "finite" and trial.is_beyond_sums(case, precision):
@@ -670,11 +671,14 @@ class Experiment:
         old = trial.outcome("before", case, precision)
         if hard and old.is_same(trial.outcome("after", case, precision)):
             return True
+        without = hard and (miss.check == "finite" or trial.is_faint(case, precision))
+        if without and not (old.error or _is_finite(old)):  # be it in another dtype
+            return True
         held = trial.hold(case, precision, old) if not old.error else None
         if held is None:
             return bool(old.error)
         if not held.is_finite(miss.is_gradient):
-            return hard and (miss.check == "finite" or trial.is_faint(case, precision))
+            return without
         before = held.gradient_error if miss.is_gradient else held.value_error
         worst = before if resized and not slight else 2 * before
         return miss.ratio <= worst or (hard and before > 1)

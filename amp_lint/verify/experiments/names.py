@@ -120,6 +120,8 @@ OUTER = words(
     matmul mm bmm multi_dot chain_matmul linear addmm addr"""
 )
 """Operations whose result can be larger than its arguments broadcast together."""
+PRODUCTS = OUTER - words("cdist diag diag_embed pdist")
+"""Those that multiply."""
 MOVES = words(
     """gather index_select select take_along_dim narrow getitem squeeze unsqueeze view reshape
     transpose permute flatten contiguous diagonal diag t expand detach T mT chunk split clone

@@ -26,7 +26,7 @@ from amp_lint.verify.experiments.modes import (
     run,
     run_together,
 )
-from amp_lint.verify.experiments.names import COMPOSED, FUSED, HAZARDS, MOVES
+from amp_lint.verify.experiments.names import COMPOSED, FUSED, HAZARDS, MOVES, PRODUCTS
 from amp_lint.verify.experiments.operations import NotLiftedError, Program, Watch
 from amp_lint.verify.experiments.screen import Screen
 from amp_lint.verify.experiments.tolerance import (
@@ -41,7 +41,7 @@ from amp_lint.verify.experiments.tolerance import (
     target,
 )
 from amp_lint.verify.kept import Kept
-from amp_lint.verify.terms import Const, Op, Term, walk
+from amp_lint.verify.terms import Const, Input, Op, Term, walk
 
 _LARGEST_EXPONENT = 1e12
 """What float64 knows an exponent of to 1e-4: beyond it, it is no reference."""
@@ -189,6 +189,8 @@ class Trial:
     """For many inputs at once."""
     _is_fused: bool = field(init=False)
     """Whether AFTER has an operation of which the roundings inside cannot be followed."""
+    _is_product: bool = field(init=False)
+    """Whether both have a product of two tensors: its gradients are products as well."""
     _numbers: dict[str, object] = field(default_factory=dict)
     is_coarse: bool = False
     """Whether in a region all may be rounded to its dtype, whatever the programs show of it."""
@@ -205,6 +207,7 @@ class Trial:
         self._results = _shared if size <= _MOST_SHARED else Kept(most)
         self._differentiable = self.scenario.differentiable  # both are asked for at each input
         self._is_fused = _has_any(self.pair.own, FUSED)
+        self._is_product = all(map(_has_product, (self.pair.oracle, self.pair.own)))
         self.screen = Screen(self)
 
     def outcome(self, which: str, case: InputCase, precision: Precision) -> ModeOutcome:
@@ -342,6 +345,8 @@ class Trial:
         passed *= max(1.0, known.own.seen.largest_logarithm())
         of_input = largest(known.given)
         factors = case.incoming * of_input if self._is_fused or of_input > _HARD else 0.0
+        if nearby and self._is_product:  # of what comes back and the other factor
+            factors = max(factors, passed * of_input)
         scale = _Scale(eps, of_input, passed, factors)
         reference = _targets(answer, moved, scale, case, got)
         if nearby and fills and precision.dtype is torch.float16:
@@ -607,6 +612,16 @@ class Trial:
 def _has_any(term: Term, names: frozenset[str]) -> bool:
     """Whether a term has one of some operations."""
     return any(isinstance(part, Op) and part.last in names for part in walk(term))
+
+
+def _has_product(term: Term) -> bool:
+    """Whether a term has a matrix product of two parts that both depend on inputs."""
+    products = (part for part in walk(term) if isinstance(part, Op) and part.last in PRODUCTS)
+    return any(all(map(_is_open_term, part.args[:2])) for part in products if len(part.args) > 1)
+
+
+def _is_open_term(term: Term) -> bool:
+    return any(isinstance(part, Input) for part in walk(term))
 
 
 _FINEST = torch.finfo(torch.float64).eps
