@@ -91,8 +91,36 @@ class Counters:
         """
         count, first, ends = self._counted(loop)
         tests = self._program.tree.below(loop.body, cst.Comparison) if count else ()
-        found = ((test, _at_the_end(test, count, first, ends)) for test in tests)
+        found = ((test, self._at_the_end(test, count, first, ends)) for test in tests)
         return [(test, holds) for test, holds in found if holds is not None]
+
+    def _at_the_end(
+        self, test: cst.Comparison, count: str, first: int, ends: AbstractSet[str]
+    ) -> bool | None:
+        """What a comparison of a count with the number of rounds gives in the last one.
+
+        None if it is no such comparison, or one that holds in other rounds, too.
+        """
+        if len(test.comparisons) != 1:
+            return None
+        (target,) = test.comparisons
+        (left, more), (right, less) = map(self._shifted, (test.left, target.comparator))
+        sign = type(target.operator)
+        if text(right) == count:
+            (left, more), (right, less), sign = (
+                (right, less),
+                (left, more),
+                _MIRRORED.get(sign, sign),
+            )
+        if text(left) != count or text(right) not in ends or first - 1 + more != less:
+            return None
+        return _ENDING.get(sign)
+
+    def _shifted(self, node: cst.BaseExpression) -> tuple[cst.BaseExpression, int]:
+        """``a`` and 1 of ``a + 1``, also where that has a name."""
+        values = [*self._program.values.alternatives(node)]
+        sums = [value for value in values if isinstance(value, cst.BinaryOperation)]
+        return _shifted(sums[0] if len(values) == len(sums) == 1 else node)
 
     def _counted(self, loop: cst.For) -> tuple[str, int, frozenset[str]]:
         """By what name a loop counts from where, and how the number of its rounds is written."""
@@ -176,25 +204,6 @@ class Counters:
             if isinstance(target, cst.Attribute) and isinstance(value, cst.Name):
                 found.setdefault(target.attr.value, []).append(value)
         return found
-
-
-def _at_the_end(
-    test: cst.Comparison, count: str, first: int, ends: AbstractSet[str]
-) -> bool | None:
-    """What a comparison of a count with the number of rounds gives in the last one.
-
-    None if it is no such comparison, or one that holds in other rounds, too.
-    """
-    if len(test.comparisons) != 1:
-        return None
-    (target,) = test.comparisons
-    (left, more), (right, less) = _shifted(test.left), _shifted(target.comparator)
-    sign = type(target.operator)
-    if text(right) == count:
-        (left, more), (right, less), sign = (right, less), (left, more), _MIRRORED.get(sign, sign)
-    if text(left) != count or text(right) not in ends or first - 1 + more != less:
-        return None
-    return _ENDING.get(sign)
 
 
 def _shifted(node: cst.BaseExpression) -> tuple[cst.BaseExpression, int]:

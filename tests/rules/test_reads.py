@@ -371,6 +371,7 @@ def run(model, optimizer, loader, every, device):
     bar = tqdm(loader, desc="epoch")
     rounds = len(loader)
     for i, x in LOOP:
+        done = i + 1
         loss = model(x).mean() / every
         scaler.scale(loss).backward()
         if TEST:
@@ -392,6 +393,8 @@ def run(model, optimizer, loader, every, device):
         ("enumerate(bar)", "(i + 1) % every == 0 or i >= len(loader) - 1", 0),
         ("enumerate(bar)", "(i + 1) % every == 0 or len(bar) == i + 1", 0),
         ("tqdm(enumerate(loader))", "(i + 1) % every == 0 or i + 1 == rounds", 0),
+        ("enumerate(loader)", "done % every == 0 or done == len(loader)", 0),
+        ("enumerate(loader, 1)", "done % every == 0 or done == len(loader)", 1),
         ("enumerate(loader)", "(i + 1) % every == 0 or i == len(loader)", 1),
         ("enumerate(loader, 1)", "i % every == 0 or i == len(loader) - 1", 1),
         ("enumerate(loader)", "(i + 1) % every == 0 or i == len(device) - 1", 1),
