@@ -695,3 +695,54 @@ def test_a_norm_in_another_dtype_is_another_behaviour() -> None:
     found = judged("g.half().norm(2)", "g.float().norm(2)", ProofSettings(modes=("eager",)))
     assert found.changes is not None
     assert "in float32" in found.changes.after
+
+
+OVERLAP = "(2 * (torch.softmax(x, 1) * y).sum(dim=(2, 3)) + k) / ({} + k)"
+APART = "torch.softmax(x, 1).sum(dim=(2, 3)) + y.sum(dim=(2, 3))"
+AT_ONCE = "(torch.log_softmax(x, 1).exp() + y).sum(dim=(2, 3))"
+
+
+@pytest.mark.parametrize(
+    ("at_once", "verdict"),
+    [
+        (AT_ONCE, Verdict.PROVEN),
+        (AT_ONCE.replace("+ y", "- y"), Verdict.REFUTED),
+        (AT_ONCE.replace("+ y", "+ y * y"), Verdict.REFUTED),
+        (AT_ONCE.replace("(x, 1)", "(x, 2)"), Verdict.REFUTED),
+    ],
+)
+def test_a_sum_that_roundings_take_past_zero_is_no_divisor(at_once: str, verdict: Verdict) -> None:
+    """Of normal numbers in float16, a sum of each sign is next to 0, and its inverse anything."""
+    settings = replace(EAGER, dtypes=("float16", "bfloat16", "float32"))
+    before, after = OVERLAP.format(APART), OVERLAP.format(at_once)
+    assert judged(f"({before}).mean()", f"({after}).mean()", settings).verdict is verdict
+
+
+SURPRISE = "(w{} * -(y * torch.log(torch.sigmoid(x)) + (1 - y) * torch.log(1 - torch.sigmoid(x))))"
+WITH_LOGITS = "F.binary_cross_entropy_with_logits(x, y, weight={}, reduction='sum')"
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "verdict"),
+    [
+        (SURPRISE.format(""), WITH_LOGITS.format("w"), Verdict.NOT_COMPARABLE),
+        (SURPRISE.format(".detach()"), WITH_LOGITS.format("w.detach()"), Verdict.PROVEN),
+        (SURPRISE.format(""), WITH_LOGITS.format("w * w"), Verdict.REFUTED),
+        (SURPRISE.format(""), WITH_LOGITS.format("torch.sigmoid(x)"), Verdict.REFUTED),
+    ],
+)
+def test_of_weights_of_a_loss_torch_takes_no_gradient(
+    before: str, after: str, verdict: Verdict
+) -> None:
+    over = "{} / w.detach().abs().sum().clamp(min=1)".format
+    plain = replace(EAGER, dtypes=("bfloat16", "float32"))
+    found = judged(over(f"{before}.sum()"), over(after), plain)
+    assert found.verdict is verdict, found
+    assert verdict is not Verdict.NOT_COMPARABLE or "gradient is taken of `w`" in found.statement
+
+
+def test_weights_that_no_gradient_was_taken_of_are_none_now() -> None:
+    before = "F.binary_cross_entropy(torch.sigmoid(x), y, weight=w, reduction='sum') / w.sum()"
+    after = f"{WITH_LOGITS.format('w')} / w.sum()"
+    assert judged(before, after).verdict is Verdict.PROVEN
+    assert judged(before, after.replace("/ w.sum()", "/ w.mean()")).verdict is Verdict.REFUTED

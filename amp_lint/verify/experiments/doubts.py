@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 import torch
 
-from amp_lint.verify.experiments import guards, variants
+from amp_lint.verify.experiments import guards, inputs, variants
 from amp_lint.verify.experiments.inputs import InputCase, InputKind
 from amp_lint.verify.experiments.modes import Tensors
 from amp_lint.verify.experiments.names import words
@@ -24,8 +24,6 @@ _FLOATS = (InputKind.TENSOR, InputKind.VECTOR, InputKind.PROBABILITY)
 _ORDINARY = InputCase(std=1.0)
 _MADE = words("arange empty eye full linspace ones rand randn tensor zeros")
 """Functions that make a tensor on the processor, if no device is given."""
-_BLOCKING = words("detach item tolist")
-"""Methods that no gradient passes."""
 
 
 def doubt(pair: Pair, trials: Iterable[Trial], constant: frozenset[str], *, is_apart: bool) -> str:
@@ -56,7 +54,9 @@ def _of_terms(before: Term, after: Term, constant: frozenset[str]) -> Iterator[s
     yield f"`{min(made)}` makes a tensor on another device" if made else ""
     moved = {*_moved(before)} ^ {*_moved(after)}
     yield "what is moved to the device of a tensor is something else" if moved else ""
-    other = constant & (_reached(before) ^ _reached(after))
+    weighing = inputs.weights(after) - inputs.weights(before)
+    yield f"no gradient is taken of `{min(weighing)}` any more" if weighing else ""
+    other = constant & (inputs.reached(before) ^ inputs.reached(after))
     yield f"whether `{min(other)}` gets gradients is another matter" if other else ""
     added = [Counter(_added(guards.erase(term))) for term in (before, after)]
     odd = (added[0] - added[1]) + (added[1] - added[0])
@@ -165,18 +165,6 @@ def _moved(term: Term) -> Iterator[frozenset[str]]:
             given = (*part.args[1:], *(value for _, value in part.keywords))
             if any(isinstance(g, Op) and g.name == "device" for g in given):
                 yield frozenset(p.key for p in walk(part.args[0]) if isinstance(p, Input))
-
-
-def _reached(term: Term) -> frozenset[str]:
-    """The inputs to which gradients find a way."""
-    if isinstance(term, Input):
-        return frozenset({term.key})
-    blocks = isinstance(term, Op) and (
-        (term.form in (Form.METHOD, Form.FUNCTION) and term.last in _BLOCKING)
-        or (term.form is Form.ATTRIBUTE and term.name != "T" and term.name != "mT")
-    )
-    parts: tuple[Term, ...] = () if blocks else children(term)
-    return frozenset().union(*map(_reached, parts))
 
 
 # --- axes of one element ------------------------------------------------------------------------

@@ -643,6 +643,8 @@ class Experiment:
         misses = [miss for miss in held.misses if self.is_on(miss.check)]
         hard = bool(misses) and (trial.is_hard(case, precision) or trial.is_faint(case, precision))
         left = [m for m in misses if not self._is_excused(m, trial, case, precision, hard)]
+        if left and trial.is_at_pole(case, precision):
+            return found
         if len(left) == len(misses):
             self.record.add(mode, precision, held.value_error, held.gradient_error)
         return found + [_problem(miss, case) for miss in left]

@@ -222,7 +222,38 @@ def targets(*terms: Term) -> frozenset[str]:
 
     for term in terms:
         visit(term, False)
-    return frozenset(inside - outside)
+    return frozenset(inside - outside).union(*map(weights, terms))
+
+
+def weights(term: Term) -> frozenset[str]:
+    """The inputs that weigh a loss and are not what it is of: torch takes no gradient of them.
+
+    It raises where one asks for it, which a copy without gradients does not.
+    """
+    found: set[str] = set()
+    for op in (part for part in walk(term) if isinstance(part, Op)):
+        if op.form is not Form.FUNCTION or not op.args:
+            continue
+        named = (*zip(parameters(op.form, op.name), op.args, strict=False), *op.keywords)
+        weighing = {key for name, value in named if _weighs(op, name) for key in reached(value)}
+        found |= weighing - reached(op.args[0])
+    return frozenset(found)
+
+
+_BLOCKING = words("detach item tolist")
+"""Methods that no gradient passes."""
+
+
+def reached(term: Term) -> frozenset[str]:
+    """The inputs to which gradients find a way."""
+    if isinstance(term, Input):
+        return frozenset({term.key})
+    blocks = isinstance(term, Op) and (
+        (term.form in (Form.METHOD, Form.FUNCTION) and term.last in _BLOCKING)
+        or (term.form is Form.ATTRIBUTE and term.name != "T" and term.name != "mT")
+    )
+    parts: tuple[Term, ...] = () if blocks else children(term)
+    return frozenset().union(*map(reached, parts))
 
 
 @dataclass(frozen=True, slots=True)

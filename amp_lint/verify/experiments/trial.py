@@ -28,6 +28,7 @@ from amp_lint.verify.experiments.modes import (
 )
 from amp_lint.verify.experiments.names import COMPOSED, FUSED, HAZARDS, MOVES, PRODUCTS
 from amp_lint.verify.experiments.operations import NotLiftedError, Program, Watch
+from amp_lint.verify.experiments.poles import is_at_pole
 from amp_lint.verify.experiments.screen import Screen
 from amp_lint.verify.experiments.tolerance import (
     Held,
@@ -52,6 +53,8 @@ _HARD = 512.0
 _FAINT = float(torch.finfo(torch.float32).smallest_normal) ** 0.5
 _MOVED = 1e-3
 """How much of a result a guard may change, so that it does not decide."""
+_ALIKE = 1e-6
+"""How far apart two programs may be in float64 that compute the same."""
 _DRAWS = 4
 _DRAWN = tuple(100 * draw for draw in range(_DRAWS))
 """The seeds of as many."""
@@ -601,6 +604,18 @@ class Trial:
         sums = (float(t.double().abs().sum()) for t in given if t.is_floating_point())
         return max(sums, default=0.0) > torch.finfo(precision.dtype).max
 
+    def is_at_pole(self, case: InputCase, precision: Precision) -> bool:
+        """Whether both programs divide by what roundings take past 0: neither knows a number.
+
+        What they compute without roundings has to be the same there.
+        """
+        known = self._of(case, precision)
+        if not _agree(known.oracle.outcome, known.own.outcome):
+            return False
+        scenario, eps = _exact(self.scenario), self.eps(precision)
+        forms = self.pair.guarded, self.pair.own
+        return all(is_at_pole(form, scenario, known.given, eps) for form in forms)
+
     def _is_degenerate(self, given: Tensors, bits: _Bits, case: InputCase) -> bool:
         """Whether the eps of a norm decides, because nothing varies."""
         if self.pair.bare is None:
@@ -680,6 +695,14 @@ def _same_shapes(one: ModeOutcome, other: ModeOutcome) -> bool:
 
 def _parts(outcome: ModeOutcome) -> list[torch.Tensor]:
     return [*outcome.values, *outcome.gradients]
+
+
+def _agree(one: ModeOutcome, other: ModeOutcome) -> bool:
+    """Whether two programs compute the same in float64, and it is finite."""
+    if one.error or other.error or not _same_shapes(one, other):
+        return False
+    pairs = zip(_parts(one), _parts(other), strict=True)
+    return all(torch.allclose(a, b, rtol=_ALIKE, atol=_ALIKE) for a, b in pairs)
 
 
 def _same_form(one: ModeOutcome, other: ModeOutcome) -> bool:
