@@ -22,7 +22,7 @@ from amp_lint.verify.obligations import (
 from amp_lint.verify.proof import Environment, Judgement, ProofSettings
 
 _EXPERIMENTS: dict[type[Obligation], str] = {
-    Expression: "levels",
+    Expression: "expressions.levels",
     Object: "objects",
     Step: "training.steps",
     Policy: "policy",

@@ -80,7 +80,7 @@ def test_a_process_whose_device_has_stopped_ends(
         return found
 
     found = Judgement(Verdict.PROVEN, "")
-    monkeypatch.setattr("amp_lint.verify.experiments.levels.judge", judge)
+    monkeypatch.setattr("amp_lint.verify.experiments.expressions.levels.judge", judge)
     monkeypatch.setattr(torch.cuda, "synchronize", stopped)
     monkeypatch.setattr(os, "_exit", end)
     asked = Expression(Place(1, 1), X, X)

@@ -10,8 +10,9 @@ import pytest
 import torch
 
 from amp_lint.verify import terms
-from amp_lint.verify.experiments import levels, trial
-from amp_lint.verify.experiments.expression import judge
+from amp_lint.verify.experiments import trial
+from amp_lint.verify.experiments.expressions import levels
+from amp_lint.verify.experiments.expressions.examination import judge
 from amp_lint.verify.experiments.inputs import InputCase, InputKind, Scenario
 from amp_lint.verify.experiments.modes import Compiled, Precision
 from amp_lint.verify.obligations import Expression, Place

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from amp_lint.verify.experiments.expression import Experiment
+from amp_lint.verify.experiments.expressions.experiment import Experiment
 from amp_lint.verify.experiments.inputs import InputCase
 from amp_lint.verify.experiments.modes import EXACT, Precision
 from amp_lint.verify.experiments.prepare import prepare

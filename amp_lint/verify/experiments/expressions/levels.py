@@ -12,7 +12,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import replace
 
 from amp_lint.verify.experiments import operations
-from amp_lint.verify.experiments.expression import Examination
+from amp_lint.verify.experiments.expressions.examination import Examination
 from amp_lint.verify.experiments.names import BUILTINS, CASTS, words
 from amp_lint.verify.obligations import Expression
 from amp_lint.verify.proof import Judgement, ProofSettings, Verdict

@@ -1,0 +1,1 @@
+"""Changed expressions: what is tried, what is found of it, and what follows."""
