@@ -99,8 +99,8 @@ def repository() -> str:
 def _rule_classes() -> Iterator[type[Rule]]:
     package = importlib.import_module(PACKAGE)
     for module_info in pkgutil.walk_packages(package.__path__, PACKAGE + "."):
-        if module_info.name.rpartition(".")[2].startswith("_"):
-            continue  # what serves the rule beside it, and needs a parser
+        if "._" in module_info.name.removeprefix(PACKAGE):
+            continue  # what serves the rules beside it, and needs a parser
         module = importlib.import_module(module_info.name)
         for value in vars(module).values():
             is_rule = isinstance(value, type) and issubclass(value, Rule) and value is not Rule
