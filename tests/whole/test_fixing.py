@@ -227,7 +227,7 @@ def test_what_means_the_same_is_not_gone_through_again(
     assert bool(walks) is again
 
 
-def test_names_that_moved_mean_the_same_to_all_other_rules() -> None:
+def test_names_that_moved_give_the_other_rules_nothing_to_report() -> None:
     """In all that the pages show, as fixes of such names are tried without the other rules."""
     pages = map(registry.page, registry.every_rule())
     texts = {found["text"] for page in pages for found in FENCE.finditer(page)}
@@ -236,7 +236,7 @@ def test_names_that_moved_mean_the_same_to_all_other_rules() -> None:
         after = fixing.fix(source(text), ALL.respelling).text
         if after != text:
             changed += 1
-            assert others(source(after)) == others(source(text)), text
+            assert not others(source(after)) - others(source(text)), text
     assert changed > 20
 
 
