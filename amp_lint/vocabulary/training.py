@@ -177,6 +177,8 @@ SAVES = frozenset(
     }
 )  # fmt: skip
 """Functions that write what they are given first, whatever it is."""
+SAVED_AS = ("obj", "state_dict")
+"""What their first parameter is called, where it may be given by name."""
 CHECKPOINTERS = frozenset(
     {
         "detectron2.checkpoint.DetectionCheckpointer",

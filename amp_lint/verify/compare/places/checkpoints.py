@@ -20,14 +20,12 @@ from amp_lint.verify.compare.units import name_of
 from amp_lint.vocabulary.amp import LOAD_STATE_DICT, STATE_DICT
 from amp_lint.vocabulary.frameworks import SAVING
 from amp_lint.vocabulary.purity import DICT_CHANGES, DICT_COPIES
-from amp_lint.vocabulary.training import SAVES
+from amp_lint.vocabulary.training import SAVED_AS, SAVES
 
 _MAX_STEPS = 6  # names, calls and dicts around one another that a dict is followed through
 _ASKING = DICT_CHANGES | {"get", "pop"}
 """Methods of a dict that ask for one item, or put some into it."""
 _COPY = "copy"
-_FIRST = ("obj", "state_dict")
-"""What the first parameter of a function that saves is called."""
 _BUILTINS = "builtins."
 _LOOKING = frozenset({"builtins.bool", "builtins.id", "builtins.isinstance", "builtins.type"})
 
@@ -265,7 +263,7 @@ class _Flow:
         if any(method in row.methods and is_call_of(row, call) for row in SAVING):
             return True
         given = arguments(call)
-        firsts = (given.get(0, keyword) for keyword in _FIRST)
+        firsts = (given.get(0, keyword) for keyword in SAVED_AS)
         return bool(names) and names <= SAVES and any(arg.value is first for first in firsts)
 
     def _returned(self, node: cst.CSTNode, steps: int) -> Iterator[_End]:
