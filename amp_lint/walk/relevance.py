@@ -408,24 +408,20 @@ class Relevance:
     def end_tests(self, loop: cst.For) -> list[tuple[cst.Comparison, bool]]:
         """The tests of its last round by which a loop decides about events, with their results."""
         found = self._counters.end_tests(loop)
-        return [(test, holds) for test, holds in found if self._decides_events(test)]
+        hot = [each for each in self.tree.below(loop.body, cst.If) if id(each) in self.hot]
+        return [
+            (test, holds) for test, holds in found if any(self._asks(each, test) for each in hot)
+        ]
 
-    def _decides_events(self, test: cst.Comparison) -> bool:
-        """Whether a comparison is part of the test of an ``if`` that holds an event."""
-        holder = self.tree.ancestor(test, cst.If)
-        if not isinstance(holder, cst.If) or id(holder) not in self.hot:
-            return False
-        return self.tree.contains(holder.test, test)
+    def _asks(self, branch: cst.If, test: cst.Comparison) -> bool:
+        """Whether a comparison is part of the test of a branch, itself or by a variable."""
+        return any(self.tree.contains(part, test) for part in self.spelled_out(branch.test))
 
     @per_node
     def asks_for_end(self, node: cst.If) -> bool:
         """Whether a test is, among others, whether the round of a loop around is the last."""
         loops = [loop for loop in self.program.loops(node) if isinstance(loop, cst.For)]
-        return any(
-            self.tree.contains(node.test, test)
-            for loop in loops[:1]
-            for test, _ in self.end_tests(loop)
-        )
+        return any(self._asks(node, test) for loop in loops[:1] for test, _ in self.end_tests(loop))
 
     @functools.cached_property
     def _counters(self) -> Counters:
