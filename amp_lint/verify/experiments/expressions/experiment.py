@@ -296,14 +296,14 @@ class Experiment:
         old = trial.outcome("before", case, precision)
         if hard and old.is_same(trial.outcome("after", case, precision)):
             return True
-        without = hard and (miss.check == "finite" or trial.is_faint(case, precision))
-        if without and not (old.error or _is_finite(old)):  # be it in another dtype
+        faint = hard and trial.is_faint(case, precision)
+        if faint and not (old.error or _is_finite(old)):  # be it in another dtype
             return True
         held = trial.hold(case, precision, old) if not old.error else None
         if held is None:
             return bool(old.error)
         if not held.is_finite(miss.is_gradient):
-            return without
+            return faint or (hard and miss.check == "finite")
         before = held.gradient_error if miss.is_gradient else held.value_error
         worst = before if resized and not slight else 2 * before
         return miss.ratio <= worst or (hard and before > 1)
