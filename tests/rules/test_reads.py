@@ -408,6 +408,13 @@ def test_the_last_round_of_a_loop_steps(loop: str, test: str, count: int) -> Non
     assert len(check(source, selection("AMP102"))) == count
 
 
+@pytest.mark.parametrize(("end", "count"), [("i == len(loader) - 1", 0), ("i == len(loader)", 1)])
+def test_the_test_of_the_last_round_may_have_a_name(end: str, count: int) -> None:
+    program = ROUNDS.replace("LOOP", "enumerate(loader)").replace("TEST", "last")
+    program = program.replace("done = i + 1", f"last = (i + 1) % every == 0 or {end}")
+    assert len(check(Source(program.encode(), "train.py"), selection("AMP102"))) == count
+
+
 def test_a_break_may_come_before_the_last_round() -> None:
     test = "(i + 1) % every == 0 or i == len(loader) - 1"
     program = ROUNDS.replace("LOOP", "enumerate(loader)").replace("TEST", test)

@@ -678,6 +678,12 @@ def test_what_numbers_of_another_sort_would_show(before: str, after: str, reason
     assert reason in found.statement
 
 
+def test_new_code_may_not_overflow_where_the_old_one_does_at_other_inputs() -> None:
+    before = "(0.5 * ((t - m) ** 2 / torch.exp(v) + torch.log(torch.exp(v)))).mean()"
+    after = "(0.5 * ((t - m) ** 2 * torch.exp(-v) + v)).mean()"
+    assert judged(before, after).verdict is Verdict.REFUTED
+
+
 def test_new_code_may_have_a_number_where_the_old_one_has_none() -> None:
     tiny = "torch.log(-torch.expm1({}.sum(-1)))"
     before, after = (tiny.format(each) for each in ("torch.log(1 - p)", "torch.log1p(-p)"))
